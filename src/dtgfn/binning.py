@@ -1,0 +1,466 @@
+"""Binner: raw columns <-> bin codes and back to readable rules."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
+from numbers import Integral
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn.tables import Column, Kind, Table, label, listing, parse_number, take
+
+Binning = Literal["uniform", "quantile", "midpoint"]
+FeatureKind = Literal["number", "boolean", "category", "missing"]
+Floats = npt.NDArray[np.float64]
+
+MAX_THRESHOLDS = 65_000  # a code, with one more for missing, must fit in uint16
+MAX_CATEGORIES = 254
+
+_NONE: Floats = np.empty(0)
+_HALF: Floats = np.array([0.5])
+_NONE.flags.writeable = _HALF.flags.writeable = False
+
+
+@dataclass(frozen=True, eq=False)
+class Feature:
+    """One code column; a split (feature, cut j) sends a row left when its code is <= j.
+
+    The kinds "category" (is it this category?) and "missing" (is it missing?) are the 0/1
+    indicators of a category column.
+    """
+
+    column: int  # index of the source column
+    name: str  # and its name
+    kind: FeatureKind
+    thresholds: Floats  # [q] ascending; [0.5] for what is 0 or 1; empty if constant in training
+    category: str | None  # the one an indicator stands for
+    has_missing: bool  # numbers, booleans: training had missing values, told apart by cut q
+
+    @property
+    def n_cuts(self) -> int:
+        """Number of cuts a tree may choose from; no training code is larger."""
+        return len(self.thresholds) + self.has_missing
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSpec:
+    """What training taught about one column."""
+
+    name: str
+    kind: Kind
+    thresholds: Floats  # [q] as in Feature; empty for categories
+    categories: tuple[str, ...]  # sorted, the 254 most frequent; rarer ones count as unseen
+    has_missing: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Binner:
+    """Fitted and immutable: the training columns and the features they became."""
+
+    columns: tuple[ColumnSpec, ...]
+    named: bool
+    binning: Binning
+    n_thresholds: int
+
+    @cached_property
+    def features(self) -> tuple[Feature, ...]:
+        """The code columns, in the order of `encode`."""
+        return tuple(
+            feature
+            for place, spec in enumerate(self.columns)
+            for feature in _features_of(place, spec)
+        )
+
+    @cached_property
+    def n_cuts(self) -> npt.NDArray[np.int64]:
+        """Number of cuts of every feature [n_features]."""
+        return np.array([feature.n_cuts for feature in self.features], dtype=np.int64)
+
+    @cached_property
+    def feature_column(self) -> npt.NDArray[np.int64]:
+        """Source column of every feature [n_features]."""
+        return np.array([feature.column for feature in self.features], dtype=np.int64)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the training columns."""
+        return tuple(spec.name for spec in self.columns)
+
+
+def fit_binner(
+    table: Table,
+    *,
+    binning: Binning = "uniform",
+    n_thresholds: int = 99,
+    sample_weight: npt.ArrayLike | None = None,
+) -> Binner:
+    """Learn thresholds and categories from training rows.
+
+    ``binning`` says where the thresholds of a number go, at most ``n_thresholds`` (1 to 65000)
+    of them: "uniform", evenly over its range; "quantile", at its weighted quantiles; "midpoint",
+    halfway between neighbouring values, thinned evenly.  In ``sample_weight`` [n] a weight of 3
+    counts as three rows and one of 0 as none.
+
+    >>> from dtgfn.tables import as_table
+    >>> binner = fit_binner(as_table([[0.0, "red"], [4.0, "blue"]]), n_thresholds=3)
+    >>> binner.features[0].thresholds.tolist()
+    [1.0, 2.0, 3.0]
+    >>> encode(binner, as_table([[1.0, "red"], [None, "green"]])).tolist()
+    [[0, 1], [4, 0]]
+    """
+    _check_settings(binning, n_thresholds)
+    weights = _checked_weights(sample_weight, table.n_rows)
+    if weights is not None and not weights.all():
+        table, weights = take(table, weights > 0), weights[weights > 0]
+    if weights is not None:  # by a power of two: exact, and no sum of weights overflows
+        weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
+    specs = (_fit_column(column, binning, int(n_thresholds), weights) for column in table.columns)
+    return Binner(tuple(specs), table.named, binning, int(n_thresholds))
+
+
+def _check_settings(binning: object, n_thresholds: object) -> None:
+    if binning not in get_args(Binning):
+        raise ValueError(
+            f"binning is {binning!r}, but must be one of {listing(get_args(Binning))}."
+        )
+    whole = isinstance(n_thresholds, Integral) and not isinstance(n_thresholds, bool)
+    if not whole or not 1 <= cast(int, n_thresholds) <= MAX_THRESHOLDS:
+        raise ValueError(
+            f"n_thresholds is {n_thresholds!r}, but must be an integer from 1 to {MAX_THRESHOLDS}."
+        )
+
+
+def _checked_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Floats | None:
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}, but must have one weight for each of the "
+            f"{n_rows} rows, shape ({n_rows},)."
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise ValueError(
+            f"sample_weight is {weights[bad[0]]} in row {bad[0]}, but must be finite and >= 0."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight is zero in every row; give at least one row some weight.")
+    return weights
+
+
+def _fit_column(
+    column: Column, binning: Binning, n_thresholds: int, weights: Floats | None
+) -> ColumnSpec:
+    if column.kind == "category":
+        categories, has_missing = _frequent_categories(column, weights)
+        return ColumnSpec(column.name, column.kind, _NONE, categories, has_missing)
+    values = cast(Floats, column.values)
+    present = ~np.isnan(values)
+    numbers = values[present] + 0.0  # makes 0.0 of -0.0
+    thresholds = _NONE
+    if column.kind == "boolean":
+        thresholds = _HALF if len(numbers) and numbers.min() < numbers.max() else _NONE
+    elif len(numbers):
+        thresholds = _thresholds(
+            numbers, binning, n_thresholds, None if weights is None else weights[present]
+        )
+    return ColumnSpec(column.name, column.kind, thresholds, (), not present.all())
+
+
+def _frequent_categories(column: Column, weights: Floats | None) -> tuple[tuple[str, ...], bool]:
+    cells = column.values.tolist()
+    categories = sorted(set(cells) - {None})
+    has_missing = None in cells
+    if len(categories) > MAX_CATEGORIES:
+        place = {category: index for index, category in enumerate(categories)}
+        index = np.fromiter(map(place.get, cells, repeat(len(categories))), np.int64, len(cells))
+        counted = np.ones(len(cells)) if weights is None else weights
+        order = np.argsort(counted)  # so that the sums do not depend on the order of the rows
+        mass = np.bincount(index[order], counted[order])[: len(categories)]
+        kept = np.sort(np.argsort(-mass, kind="stable")[:MAX_CATEGORIES])
+        categories = [categories[index] for index in kept]
+    return tuple(categories), has_missing
+
+
+def _thresholds(
+    numbers: Floats, binning: Binning, n_thresholds: int, weights: Floats | None
+) -> Floats:
+    """Ascending thresholds, all below the largest number: others cannot split training rows."""
+    low, high = float(numbers.min()), float(numbers.max())
+    if low == high:
+        return _NONE
+    if binning == "uniform":
+        thresholds = np.unique(_uniform(low, high, n_thresholds))
+        return thresholds[thresholds < high]
+    values, mass = _distinct(numbers, weights)
+    if binning == "midpoint":
+        n_gaps = len(values) - 1
+        below = np.arange(n_gaps)
+        if n_gaps > n_thresholds:
+            below = (2 * np.arange(n_thresholds) + 1) * n_gaps // (2 * n_thresholds)
+    else:
+        # weights that are not whole numbers leave a rounding error in the sums: forgive it
+        upto = np.cumsum(mass)
+        reached = upto * (n_thresholds + 1) * (1 + 1e-12)
+        wanted = np.arange(1, n_thresholds + 1) * upto[-1]
+        below = np.unique(np.searchsorted(reached, wanted, side="left"))
+        below = below[below < len(values) - 1]
+    return _between(values[below], values[below + 1])
+
+
+def _uniform(low: float, high: float, n_thresholds: int) -> Floats:
+    share = np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
+    if math.isfinite(high - low):
+        return low + (high - low) * share
+    return 2 * (low / 2 + (high / 2 - low / 2) * share)
+
+
+def _distinct(numbers: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
+    """Distinct values, ascending, and the weight on each."""
+    if weights is None:
+        values, counts = np.unique(numbers, return_counts=True)
+        return values, counts.astype(np.float64)
+    order = np.lexsort((weights, numbers))  # sums must not depend on the order of the rows
+    values, first = np.unique(numbers[order], return_index=True)
+    return values, np.add.reduceat(weights[order], first)
+
+
+def _between(lower: Floats, upper: Floats) -> Floats:
+    """Midpoints with lower <= midpoint < upper, whatever floating point makes of them."""
+    with np.errstate(over="ignore"):
+        middle = (lower + upper) / 2
+    middle = np.where(np.isfinite(middle), middle, lower / 2 + upper / 2)
+    return np.where((lower <= middle) & (middle < upper), middle, lower)
+
+
+def _features_of(place: int, spec: ColumnSpec) -> list[Feature]:
+    if spec.kind != "category":
+        return [Feature(place, spec.name, spec.kind, spec.thresholds, None, spec.has_missing)]
+    shown = spec.categories
+    if len(shown) == 2 and not spec.has_missing:
+        shown = shown[1:]  # the first indicator would only repeat the second
+    thresholds = _HALF if len(spec.categories) + spec.has_missing > 1 else _NONE
+    features = [Feature(place, spec.name, "category", thresholds, text, False) for text in shown]
+    if spec.has_missing:
+        features.append(Feature(place, spec.name, "missing", _HALF, None, False))
+    return features
+
+
+def encode(binner: Binner, table: Table, *, allow_extra: bool = False) -> npt.NDArray[np.uint16]:
+    """Codes uint16 [n, n_features] of a table with the training columns.
+
+    A number's code is how many thresholds lie strictly below it, so ``x <= thresholds[j]`` is
+    ``code <= j``; missing is one more than any number's code, so it goes right at every cut.
+    A category, or a missing cell, that training has not seen has code 0 in every indicator.
+    Columns are matched by name if both tables are named, else by position; columns that training
+    has not seen are an error unless ``allow_extra``.
+
+    >>> from dtgfn.tables import as_table
+    >>> binner = fit_binner(as_table([[0.0], [4.0]]), n_thresholds=3)
+    >>> encode(binner, as_table([[-7], [1], [1.1], [9], [None]])).ravel().tolist()
+    [0, 0, 1, 3, 4]
+    """
+    columns = _matching_columns(binner, table, allow_extra)
+    codes = np.zeros((table.n_rows, len(binner.features)), dtype=np.uint16)
+    located: dict[int, npt.NDArray[np.int16]] = {}
+    for place, feature in enumerate(binner.features):
+        spec, column = binner.columns[feature.column], columns[feature.column]
+        if spec.kind != "category":
+            numbers = _numbers_like(spec, column)
+            # searchsorted puts NaN behind the last threshold: one more makes it q + 1
+            codes[:, place] = np.searchsorted(spec.thresholds, numbers) + np.isnan(numbers)
+        elif len(feature.thresholds):
+            if feature.column not in located:
+                located = {feature.column: _category_places(spec, column)}
+            wanted = [*spec.categories, None].index(feature.category)
+            codes[:, place] = located[feature.column] == wanted
+    return codes
+
+
+def _matching_columns(binner: Binner, table: Table, allow_extra: bool) -> list[Column]:
+    if not (binner.named and table.named):
+        if table.n_columns != len(binner.columns):
+            raise ValueError(
+                f"X has {table.n_columns} features, but Binner is expecting "
+                f"{len(binner.columns)} features as input"
+            )
+        return list(table.columns)
+    given = {column.name: column for column in table.columns}
+    known = dict.fromkeys(binner.column_names)
+    absent = [name for name in known if name not in given]
+    if absent:
+        raise ValueError(f"X lacks columns that training had: {listing(absent)}; add them.")
+    extra = [name for name in given if name not in known]
+    if extra and not allow_extra:
+        raise ValueError(
+            f"X has columns that training did not have: {listing(extra)}; drop them, "
+            "or pass allow_extra=True to ignore them."
+        )
+    return [given[name] for name in known]
+
+
+def _parse_truth(text: str) -> float | None:
+    return {"true": 1.0, "1": 1.0, "false": 0.0, "0": 0.0, "": math.nan}.get(text.strip().lower())
+
+
+def _numbers_like(spec: ColumnSpec, column: Column) -> Floats:
+    """Numbers of a column that was a number or boolean in training, whatever it is now."""
+    if column.kind == "category":
+        parse = _parse_truth if spec.kind == "boolean" else parse_number
+        known = {text: parse(text) for text in dict.fromkeys(column.values.tolist()) if text}
+        bad: list[object] = [text for text, number in known.items() if number is None]
+        read = {text: 0.0 if number is None else number for text, number in known.items()}
+        numbers = np.array([read.get(text, math.nan) for text in column.values])
+    else:
+        numbers, bad = cast(Floats, column.values), []
+        if spec.kind == "boolean" and column.kind == "number":
+            bad = numbers[~np.isin(numbers, (0, 1)) & ~np.isnan(numbers)].tolist()
+    if bad and len(spec.thresholds):  # a column that was constant in training ignores all
+        wanted = "true or false" if spec.kind == "boolean" else "a number"
+        raise ValueError(
+            f"Column {spec.name!r} was a {spec.kind} in training but now holds {bad[0]!r}; "
+            f"give {wanted}, or leave it empty."
+        )
+    return numbers
+
+
+def _category_places(spec: ColumnSpec, column: Column) -> npt.NDArray[np.int16]:
+    """Place of every row's category in spec.categories, their number if missing, else -1."""
+    place: dict[object, int] = {text: index for index, text in enumerate(spec.categories)}
+    cells: Iterable[Any] = column.values.tolist()
+    if column.kind != "category":  # a batch may hold only the categories that look like numbers
+        parse = _parse_truth if column.kind == "boolean" else parse_number
+        spelled = {parse(text): text for text in spec.categories}
+        texts: dict[float, str | None] = {}
+        distinct = np.unique(cast(Floats, column.values))
+        for value in distinct[~np.isnan(distinct)].tolist():
+            text = str(bool(value)) if column.kind == "boolean" else label(value)
+            texts[value] = text if text in place else spelled.get(value, text)
+        cells = map(texts.get, cells)  # NaN is not in there: None
+    place[None] = len(spec.categories)
+    return np.fromiter(map(place.get, cells, repeat(-1)), np.int16, len(column.values))
+
+
+def rule(feature: Feature, cut: int) -> tuple[str, str]:
+    """Words for the left and the right side of a cut.
+
+    >>> rule(Feature(0, "petal length (cm)", "number", np.array([2.45]), None, True), 0)
+    ('petal length (cm) <= 2.45', 'petal length (cm) > 2.45 or missing')
+    """
+    if not 0 <= cut < feature.n_cuts:
+        raise ValueError(
+            f"Feature {feature.name!r} has {feature.n_cuts} cuts; there is no cut {cut}."
+        )
+    name = feature.name
+    if feature.kind == "category":
+        return f"{name} is not {feature.category}", f"{name} is {feature.category}"
+    if feature.kind == "missing" or cut == len(feature.thresholds):
+        return f"{name} is present", f"{name} is missing"
+    too = " or missing" if feature.has_missing else ""
+    if feature.kind == "boolean":
+        return f"{name} is false", f"{name} is true{too}"
+    shown = _shown(feature.thresholds, cut)
+    return f"{name} <= {shown}", f"{name} > {shown}{too}"
+
+
+def _shown(thresholds: Floats, cut: int) -> str:
+    """Six digits, or as many as it takes to tell a threshold from its neighbours."""
+    exact = float(thresholds[cut])
+    neighbours = np.delete(thresholds[max(cut - 1, 0) : cut + 2], min(cut, 1))
+    room = min((abs(exact - float(other)) for other in neighbours), default=math.inf) / 10
+    digits = (float(f"{exact:.{digits}g}") for digits in range(6, 18))
+    shown = next(value for value in digits if abs(value - exact) <= room)
+    return repr(shown + 0.0).removesuffix(".0")
+
+
+def binner_to_dict(binner: Binner) -> dict[str, Any]:
+    """Describe a binner in lists, strings and numbers that survive JSON exactly.
+
+    >>> from dtgfn.tables import as_table
+    >>> binner_to_dict(fit_binner(as_table([["red"], ["blue"]])))["columns"][0]["categories"]
+    ['blue', 'red']
+    """
+    columns = [
+        {
+            "name": spec.name,
+            "kind": spec.kind,
+            "thresholds": spec.thresholds.tolist(),
+            "categories": list(spec.categories),
+            "has_missing": spec.has_missing,
+        }
+        for spec in binner.columns
+    ]
+    return {
+        "named": binner.named,
+        "binning": binner.binning,
+        "n_thresholds": binner.n_thresholds,
+        "columns": columns,
+    }
+
+
+def binner_from_dict(data: object) -> Binner:
+    """Rebuild a binner, trusting nothing: a ValueError says what is wrong.
+
+    >>> from dtgfn.tables import as_table
+    >>> binner = fit_binner(as_table([[1.0], [2.0]]), n_thresholds=3)
+    >>> binner_from_dict(binner_to_dict(binner)).features[0].thresholds.tolist()
+    [1.25, 1.5, 1.75]
+    """
+    fields = _fields(data, "binner", named=bool, binning=str, n_thresholds=int, columns=list)
+    _check_settings(fields["binning"], fields["n_thresholds"])
+    specs = tuple(_spec_from_dict(column, fields["n_thresholds"]) for column in fields["columns"])
+    names = {spec.name for spec in specs}
+    _demand(0 < len(specs) == len(names), "the columns of a binner need distinct names")
+    return Binner(specs, fields["named"], fields["binning"], fields["n_thresholds"])
+
+
+def _spec_from_dict(data: object, n_thresholds: int) -> ColumnSpec:
+    fields = _fields(
+        data, "column", name=str, kind=str, thresholds=list, categories=list, has_missing=bool
+    )
+    name, kind, has_missing = fields["name"], fields["kind"], fields["has_missing"]
+    _demand(kind in get_args(Kind), f"column {name!r} has the unknown kind {kind!r}")
+    raw, categories = fields["thresholds"], fields["categories"]
+    # isfinite of an int beyond float64 would raise, hence the comparison
+    numeric = all(type(x) in (int, float) and abs(x) <= sys.float_info.max for x in raw)
+    _demand(numeric, f"the thresholds of column {name!r} must be finite numbers")
+    thresholds = np.array(raw, dtype=np.float64)
+    _demand(
+        bool((thresholds[1:] > thresholds[:-1]).all()), f"column {name!r}: thresholds must ascend"
+    )
+    _demand(len(raw) <= n_thresholds, f"column {name!r} has more thresholds than n_thresholds")
+    _demand(kind == "number" or raw in ([], [0.5]), f"column {name!r} needs no such thresholds")
+    _demand(
+        all(type(text) is str for text in categories) and categories == sorted(set(categories)),
+        f"the categories of column {name!r} must be distinct strings in sorted order",
+    )
+    if kind == "category":
+        _demand(raw == [], f"column {name!r} is a category and must have no thresholds")
+        enough = len(categories) + has_missing > 0
+        _demand(enough and len(categories) <= MAX_CATEGORIES, f"column {name!r}: 1..254 categories")
+    else:
+        _demand(categories == [], f"column {name!r} is a {kind} and must have no categories")
+    return ColumnSpec(name, cast(Kind, kind), thresholds, tuple(categories), has_missing)
+
+
+def _fields(data: object, what: str, **types: type) -> dict[str, Any]:
+    _demand(isinstance(data, dict), f"a {what} must be a dict, not {type(data).__name__}")
+    fields = cast(dict[str, Any], data)
+    _demand(fields.keys() == types.keys(), f"a {what} must have the fields {listing(types)} only")
+    for key, expected in types.items():
+        found = type(fields[key])
+        _demand(found is expected, f"{key!r} must be {expected.__name__}, not {found.__name__}")
+    return fields
+
+
+def _demand(condition: bool, what: str) -> None:
+    if not condition:
+        raise ValueError(f"This is not a valid binner: {what}.")

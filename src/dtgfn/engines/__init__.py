@@ -1,0 +1,1 @@
+"""Engines that turn rows and a score into a posterior over trees."""

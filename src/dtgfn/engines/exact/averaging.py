@@ -1,0 +1,199 @@
+"""The exact model average P(y | x, D): each query's mass walks down the support.
+
+A query has mass 1 at the root. At a row set, the share P(stop) of its mass meets the leaf's
+probabilities; the rest goes on to the side of each cut that the query falls on. The last level is
+summed by loops that serve all queries at once.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+from dtgfn.engines.exact.averaging_pairs import average_two_levels
+from dtgfn.engines.exact.graph import Edges, Longs, Words, rows_of
+from dtgfn.engines.exact.one_level import Cuts, leaf_mean, list_cuts, make_cuts
+from dtgfn.engines.exact.problem import Loops, Problem
+from dtgfn.engines.exact.support import SupportLevel
+from dtgfn.kernels import Codes, Floats, Ints
+
+# Mass of a query at a row set below this cannot change a printed probability.
+NO_MASS = 1e-18
+MASS_BYTES = 1 << 27
+
+
+def average_predictions(
+    problem: Problem, support: list[SupportLevel], codes: Codes, n_jobs: int
+) -> Floats:
+    """Posterior mean of the leaf probabilities [n, C] for rows of codes [n, d]."""
+    distinct, member = np.unique(codes[:, problem.feature], axis=0, return_inverse=True)
+    n_distinct = distinct.shape[0]
+    widest = max(len(here.level) for here in support)
+    piece = int(np.clip(MASS_BYTES // (8 * widest), 1, n_distinct))
+    out = np.empty((n_distinct, problem.score.n_classes))
+    with ThreadPoolExecutor(n_jobs) as pool:
+        for first in range(0, n_distinct, piece):
+            queries = np.ascontiguousarray(distinct[first : first + piece].T.astype(np.int32))
+            out[first : first + piece] = _average_piece(problem, support, queries, pool, n_jobs)
+    out /= out.sum(axis=1, keepdims=True)
+    return out[member.ravel()]
+
+
+def _average_piece(
+    problem: Problem,
+    support: list[SupportLevel],
+    queries: Ints,
+    pool: ThreadPoolExecutor,
+    n_jobs: int,
+) -> Floats:
+    """Predictions [Q, C] for distinct rows given as code columns [F, Q]."""
+    n_queries, n_classes = queries.shape[1], problem.score.n_classes
+    stopped = np.zeros((n_queries, n_classes))
+    mass = np.ones((1, n_queries))
+    for here, below in zip(support[:-1], support[1:], strict=True):
+        child_mass = np.zeros((len(below.level), n_queries))
+        given = (here.level.bits, here.stop, here.edges, here.probability, problem.loops, queries)
+        pass_down(*given, mass, child_mass, stopped)
+        mass = child_mass
+    order = np.argsort(queries, axis=1, kind="stable")
+    depth = len(support) - 1
+    levels_left = problem.score.max_depth - depth
+    bits = support[-1].level.bits
+    loop = average_two_levels if levels_left == 2 else average_one_level
+
+    def work(first: int) -> Floats:
+        # Every n_jobs-th row set: big and small ones alternate, so threads end together.
+        part, out = slice(first, None, n_jobs), np.zeros((n_queries, n_classes))
+        given = (np.ascontiguousarray(bits[part]), depth, levels_left > 0, problem.loops)
+        loop(*given, queries, order, np.ascontiguousarray(mass[part]), out)
+        return out
+
+    return stopped + sum(pool.map(work, range(n_jobs)), start=np.zeros((n_queries, n_classes)))
+
+
+@njit(cache=True, nogil=True)
+def pass_down(
+    bits: Words,
+    stop: Floats,
+    edges: Edges,
+    probability: Floats,
+    loops: Loops,
+    queries: Ints,
+    mass: Floats,
+    child_mass: Floats,
+    out: Floats,
+) -> None:
+    """Pass each query's mass [K, Q] to the side of each cut it falls on; add what stops to out.
+
+    A query between the training codes on both sides of a cut goes left for the thresholds at or
+    above it and right for the others.
+    """
+    rows = np.empty(loops.stats.shape[0], np.int32)
+    total, mean = np.empty(loops.stats.shape[1]), np.empty(loops.stats.shape[1])
+    for k in range(bits.shape[0]):
+        s = rows_of(bits[k], rows)
+        total[:] = 0.0
+        for i in range(s):
+            total += loops.stats[rows[i]]
+        leaf_mean(total, loops.concentration, mean)
+        for q in range(queries.shape[1]):
+            for c in range(mean.shape[0]):
+                out[q, c] += mass[k, q] * stop[k] * mean[c]
+        for e in range(edges.start[k], edges.start[k + 1]):
+            low, high, f = edges.low[e], edges.high[e], edges.feature[e]
+            left, right = child_mass[edges.left[e]], child_mass[edges.right[e]]
+            p_threshold = probability[e] / (high - low)
+            for q in range(queries.shape[1]):
+                going_left = min(max(high - queries[f, q], 0), high - low)
+                left[q] += mass[k, q] * p_threshold * going_left
+                right[q] += mass[k, q] * p_threshold * (high - low - going_left)
+
+
+@njit(cache=True, nogil=True)
+def average_one_level(
+    bits: Words,
+    depth: int,
+    may_split: bool,
+    loops: Loops,
+    queries: Ints,
+    order: Longs,
+    mass: Floats,
+    out: Floats,
+) -> None:
+    """Add the predictions of all trees with at most one more split, for each query's mass [K, Q].
+
+    ``order`` [F, Q] sorts the queries by their code of each feature.
+    """
+    n_classes = loops.stats.shape[1]
+    max_cuts = loops.rank_code.size
+    cuts = make_cuts(loops, max_cuts)
+    below, above = np.empty((max_cuts + 1, n_classes)), np.empty((max_cuts + 1, n_classes))
+    for k in range(bits.shape[0]):
+        n_cuts, stop, _, _ = list_cuts(bits[k], depth, loops, cuts, True)
+        if not may_split:
+            n_cuts = 0
+        total = stop
+        for u in range(n_cuts):
+            total += cuts.weight[u]
+        for q in range(queries.shape[1]):
+            for c in range(n_classes):
+                out[q, c] += mass[k, q] * stop / total * cuts.mean_stop[c]
+        first = 0
+        while first < n_cuts:
+            f = cuts.feature[first]
+            after = first
+            while after < n_cuts and cuts.feature[after] == f:
+                after += 1
+            accumulate_cuts(first, after, total, cuts, below, above)
+            add_feature(first, after, queries[f], order[f], cuts, below, above, mass[k], out)
+            first = after
+
+
+@njit(cache=True, nogil=True)
+def accumulate_cuts(
+    first: int, after: int, total: float, cuts: Cuts, below: Floats, above: Floats
+) -> None:
+    """below[u]: right leaves of the cuts before u, summed; above[u]: left leaves from u on."""
+    n_classes = below.shape[1]
+    below[first, :] = 0.0
+    for u in range(first, after):
+        for c in range(n_classes):
+            below[u + 1, c] = below[u, c] + cuts.weight[u] / total * cuts.mean_right[u, c]
+    above[after, :] = 0.0
+    for u in range(after - 1, first - 1, -1):
+        for c in range(n_classes):
+            above[u, c] = above[u + 1, c] + cuts.weight[u] / total * cuts.mean_left[u, c]
+
+
+@njit(cache=True, nogil=True)
+def add_feature(
+    first: int,
+    after: int,
+    codes: Ints,
+    order: Longs,
+    cuts: Cuts,
+    below: Floats,
+    above: Floats,
+    mass: Floats,
+    out: Floats,
+) -> None:
+    """Add one feature's cuts: a query takes right leaves of cuts below it, left ones above."""
+    u = first
+    for position in range(order.shape[0]):
+        q = order[position]
+        while u < after and cuts.high[u] <= codes[q]:
+            u += 1
+        if mass[q] < NO_MASS:
+            continue
+        to_right = 0.0
+        if u < after and codes[q] > cuts.low[u]:
+            # Inside the gap of cut u, only the thresholds at or above the query send it left.
+            to_right = (codes[q] - cuts.low[u]) / (cuts.high[u] - cuts.low[u])
+        for c in range(out.shape[1]):
+            value = below[u, c] + above[u, c]
+            if to_right > 0.0:
+                step = (below[u + 1, c] - below[u, c]) - (above[u, c] - above[u + 1, c])
+                value += to_right * step
+            out[q, c] += mass[q] * value

@@ -1,0 +1,142 @@
+"""What exact inference will cost, guessed from random walks down the graph before it is built."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import permutations
+from math import factorial
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn.engines.exact.budget import (
+    WAY_OUT,
+    Budget,
+    BudgetExceeded,
+    duration,
+    gigabytes,
+    run_here,
+)
+from dtgfn.engines.exact.graph import (
+    Edges,
+    Level,
+    count_edges,
+    expand,
+    expansion_bytes,
+    root_level,
+)
+from dtgfn.engines.exact.inside import tail_values
+from dtgfn.engines.exact.problem import Problem
+
+# The guess is rough (the graph shares sub-problems in ways a walk cannot see), so only a clear
+# excess is refused before starting; the budget itself ends the rest.
+CLEAR_EXCESS = 5.0
+MOST_ORDERS = 5
+TIMED_WORK = 2e6
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """Expected sub-problems, seconds and peak bytes of an exact run."""
+
+    sub_problems: float
+    seconds: float
+    n_bytes: float
+
+    def __str__(self) -> str:
+        return (
+            f"about {self.sub_problems:,.0f} sub-problems, {duration(self.seconds)} "
+            f"and {gigabytes(self.n_bytes)}"
+        )
+
+
+def estimate_cost(
+    problem: Problem, tail_levels: int, n_jobs: int, n_walks: int = 40
+) -> CostEstimate:
+    """Guess the cost of a run whose graph ends with ``tail_levels`` levels left.
+
+    Each walk picks a random cut and side per level; the product of the choices it had estimates the
+    number of paths (Knuth 1975), and dividing by the orders in which its cuts could have been made
+    estimates the number of distinct row sets.
+    """
+    n_steps = problem.score.max_depth - tail_levels
+    rng = np.random.default_rng(0)
+    n_sets, n_edges = np.zeros((n_walks, n_steps + 1)), np.zeros((n_walks, n_steps))
+    ends: list[Level] = []
+    for walk in range(n_walks):
+        level, n_paths = root_level(problem), 1.0
+        sides: list[Mask] = []
+        n_sets[walk, 0] = 1.0
+        for step in range(n_steps):
+            edges, children = expand(problem, level, run_here)
+            n_edges[walk, step] = n_sets[walk, step] * edges.feature.size
+            if edges.feature.size == 0:
+                break
+            edge, goes_left = rng.integers(edges.feature.size), rng.random() < 0.5
+            child = edges.left[edge] if goes_left else edges.right[edge]
+            level = children.take(np.array([child]))
+            n_paths *= 2 * edges.feature.size
+            sides.append(_side(problem, edges, edge, goes_left))
+            n_sets[walk, step + 1] = n_paths / _orders(sides)
+        ends.append(level)
+    weight = n_sets[:, -1] / n_walks
+    tails = _tail_seconds(problem, tail_levels, weight, ends) / n_jobs
+    sets, edges_total = n_sets.mean(axis=0).sum(), n_edges.mean(axis=0)
+    per_set = 8 * (problem.n_words + 2 + problem.n_groups + 2**tail_levels + 2)
+    return CostEstimate(
+        sub_problems=float(sets),
+        seconds=tails + 3e-7 * float(edges_total.sum()),
+        n_bytes=float(sets * per_set + expansion_bytes(problem, edges_total.max(initial=0.0))),
+    )
+
+
+def _side(problem: Problem, edges: Edges, edge: int, goes_left: bool) -> Mask:
+    """All rows on one side of a cut [P]."""
+    f = edges.feature[edge]
+    below = problem.loops.rank_code[f][problem.loops.ranks[f]] <= edges.low[edge]
+    return below if goes_left else ~below
+
+
+def _orders(sides: list[Mask]) -> int:
+    """In how many orders the cuts along a path could have been made, each removing some row."""
+    if len(sides) > MOST_ORDERS:
+        return factorial(MOST_ORDERS)
+    count = 0
+    for order in permutations(sides):
+        rows, real = np.ones_like(sides[0]), True
+        for side in order:
+            fewer = rows & side
+            real = real and not np.array_equal(fewer, rows)
+            rows = fewer
+        count += real
+    return count
+
+
+def _tail_seconds(
+    problem: Problem, tail_levels: int, weight: npt.NDArray[np.float64], ends: list[Level]
+) -> float:
+    """Time the tails of some walks and scale: their cost goes with the (squared) number of cuts."""
+    if tail_levels == 0:
+        return 0.0
+    together = Level(*(np.concatenate([getattr(e, n) for e in ends]) for n in ("bits", "keys")))
+    work = np.asarray(count_edges(problem, together), dtype=np.float64) ** tail_levels + 100.0
+    timed = np.arange(max(1, int(np.searchsorted(np.cumsum(work), TIMED_WORK))))
+    timed = timed[: len(ends)]
+    # The first call may have to compile.
+    tail_values(problem, together.take(np.argmin(work)[None]), tail_levels, run_here)
+    begun = time.perf_counter()
+    tail_values(problem, together.take(timed), tail_levels, run_here)
+    elapsed = time.perf_counter() - begun
+    return float((weight * work).sum() * elapsed / work[timed].sum())
+
+
+def refuse_if_hopeless(cost: CostEstimate, budget: Budget) -> None:
+    """Say no before starting what clearly cannot end in time."""
+    if budget.seconds is not None and cost.seconds > CLEAR_EXCESS * budget.seconds:
+        raise BudgetExceeded(
+            f"Exact inference would need {cost}, far more than "
+            f"time_budget={budget.seconds:g} s. {WAY_OUT}"
+        )

@@ -1,0 +1,146 @@
+"""The exact engine: from rows and a score to the posterior, with nothing approximated."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from dtgfn.engines.exact.averaging import average_predictions
+from dtgfn.engines.exact.best import best_tree
+from dtgfn.engines.exact.budget import Budget, available_memory
+from dtgfn.engines.exact.cost import CostEstimate, estimate_cost, refuse_if_hopeless
+from dtgfn.engines.exact.graph import (
+    Edges,
+    Level,
+    count_edges,
+    expand,
+    expansion_bytes,
+    root_level,
+)
+from dtgfn.engines.exact.inside import Values, level_values, tail_values
+from dtgfn.engines.exact.problem import Problem, make_problem
+from dtgfn.engines.exact.sampling import sample_trees
+from dtgfn.engines.exact.support import Graph, SupportLevel, build_support
+from dtgfn.kernels import Codes, Floats, Ints
+from dtgfn.posterior import TreePosterior
+from dtgfn.progress import Progress, silent
+from dtgfn.score import Rows, Score, log_reward
+from dtgfn.trees import TreeBatch
+
+
+@dataclass(frozen=True)
+class ExactSolution:
+    """A solved problem: enough to sample and to predict exactly."""
+
+    problem: Problem
+    support: list[SupportLevel]
+    n_jobs: int
+
+    def average(self, codes: Codes) -> Floats:
+        """Exact P(y | x, D) [n, C] for rows of codes [n, d]."""
+        return average_predictions(self.problem, self.support, codes, self.n_jobs)
+
+    def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
+        """Independent trees from the posterior."""
+        return sample_trees(self.problem, self.support, n_trees, rng)
+
+
+def infer_exact(
+    rows: Rows,
+    score: Score,
+    *,
+    column: Ints,
+    n_columns: int,
+    n_trees: int = 1000,
+    random_state: int | np.random.Generator | None = None,
+    time_budget: float | None = 300.0,
+    memory_budget: int | None = None,
+    n_jobs: int | None = None,
+    progress: Progress = silent,
+) -> TreePosterior:
+    """Compute the posterior over trees by summing over all of them.
+
+    Parameters
+    ----------
+    rows, score
+        Training rows and the target.
+    column : int32 [d]
+        Source column of each feature, for inclusion probabilities per column.
+    n_trees : int
+        Independent posterior samples to draw.
+    time_budget : float or None
+        Seconds; what clearly needs more is refused at once, the rest is stopped in time.
+    memory_budget : int or None
+        Bytes; half of the free memory if None.
+    """
+    budget = Budget(
+        seconds=time_budget,
+        memory=memory_budget if memory_budget is not None else available_memory() // 2,
+        n_jobs=n_jobs or os.cpu_count() or 1,
+        progress=progress,
+        started=time.monotonic(),
+    )
+    problem = make_problem(rows, score, column, n_columns)
+    tail_levels = min(score.max_depth, 2 if problem.two_levels_at_once else 1)
+    cost = estimate_cost(problem, tail_levels, budget.n_jobs)
+    refuse_if_hopeless(cost, budget)
+    graph = solve(problem, tail_levels, budget)
+    best = best_tree(problem, graph)
+    solution = ExactSolution(problem, build_support(problem, graph), budget.n_jobs)
+    trees = solution.sample(n_trees, np.random.default_rng(random_state))
+    root = graph.values[0]
+    log_z = float(root.log_z[0])
+    reward = log_reward(trees, rows, score)
+    return TreePosterior(
+        trees=trees,
+        log_reward=reward,
+        log_prob=reward / score.temperature - log_z,
+        log_weight=np.zeros(n_trees),
+        log_evidence=log_z,
+        log_evidence_error=0.0,
+        best_tree=best,
+        best_log_reward=float(log_reward(best, rows, score)[0]),
+        column_inclusion=1.0 - root.absent[0],
+        size_probability=np.trim_zeros(root.size[0], "b"),
+        rows=rows,
+        score=score,
+        engine="exact",
+        solution=solution,
+        diagnostics=_diagnostics(graph, solution, cost, budget),
+    )
+
+
+def solve(problem: Problem, tail_levels: int, budget: Budget) -> Graph:
+    """Build the graph from the root down, then value it from the tails up."""
+    max_depth = problem.score.max_depth
+    levels: list[Level] = [root_level(problem)]
+    edges: list[Edges] = []
+    for _ in range(max_depth - tail_levels):
+        n_edges = int(count_edges(problem, levels[-1]).sum(dtype=np.int64))
+        budget.check_memory(expansion_bytes(problem, n_edges), f"{n_edges:,} cuts")
+        new_edges, children = expand(problem, levels[-1], budget.run_in_order("finding row sets"))
+        edges.append(new_edges)
+        levels.append(children)
+    run = budget.run_anyhow("summing over trees")
+    values: list[Values] = [tail_values(problem, levels[-1], tail_levels, run)]
+    for depth in range(len(edges) - 1, -1, -1):
+        run = budget.run_anyhow("combining sub-problems")
+        levels_left = max_depth - depth
+        here = level_values(problem, levels[depth], edges[depth], values[0], levels_left, run)
+        values.insert(0, here)
+    return Graph(levels, edges, values)
+
+
+def _diagnostics(
+    graph: Graph, solution: ExactSolution, cost: CostEstimate, budget: Budget
+) -> dict[str, float]:
+    return {
+        "sub_problems": sum(len(level) for level in graph.levels),
+        "support": sum(len(here.level) for here in solution.support),
+        "estimated_sub_problems": cost.sub_problems,
+        "estimated_seconds": cost.seconds,
+        "seconds": time.monotonic() - budget.started,
+    }

@@ -1,0 +1,219 @@
+"""The graph of sub-problems: row sets level by level, each stored once (hash-consing)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dtgfn.engines.exact.problem import Loops, Problem, Words
+from dtgfn.kernels import Ints
+
+Longs = npt.NDArray[np.int64]
+Run = Callable[[Callable[[int, int], None], int], None]
+
+
+@dataclass(frozen=True)
+class Level:
+    """K distinct row sets: bits [K, W] and their two-word keys [K, 2]."""
+
+    bits: Words
+    keys: Words
+
+    def __len__(self) -> int:
+        return int(self.bits.shape[0])
+
+    def take(self, index: Longs) -> Level:
+        """Keep the row sets at these positions."""
+        return Level(self.bits[index], self.keys[index])
+
+
+class Edges(NamedTuple):
+    """The cuts of K row sets; cut e of set k has start[k] <= e < start[k + 1].
+
+    All thresholds j with low <= j < high cut the set's rows the same way: they are one edge with
+    multiplicity high - low. ``feature`` [E] counts the problem's features; ``left`` and ``right``
+    [E] are positions in the next level. Edges of a set ascend by feature, then by cut.
+    """
+
+    start: Longs
+    feature: Ints
+    low: Ints
+    high: Ints
+    left: Ints
+    right: Ints
+
+
+class Nursery(NamedTuple):
+    """Where the children of a level gather: an open-addressing table over their keys."""
+
+    slots: Ints
+    bits: Words
+    keys: Words
+    count: Ints  # [1]
+
+
+def root_level(problem: Problem) -> Level:
+    """Return the level that holds only the set of all rows."""
+    key = np.bitwise_xor.reduce(problem.keys, axis=0)
+    return Level(problem.root_bits[None, :].copy(), key[None, :].copy())
+
+
+def no_edges(n_sets: int) -> Edges:
+    """Return the edges of sets that have none."""
+    return Edges(np.zeros(n_sets + 1, np.int64), *(np.zeros(0, np.int32) for _ in range(5)))
+
+
+def take_edges(edges: Edges, sets: Longs) -> Edges:
+    """Return the edges of some sets only."""
+    lengths = np.diff(edges.start)[sets]
+    start = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    chosen = np.repeat(edges.start[sets] - start[:-1], lengths) + np.arange(start[-1])
+    return Edges(start, *(column[chosen] for column in edges[1:]))
+
+
+@njit(cache=True, nogil=True)
+def rows_of(bits: Words, rows: Ints) -> int:
+    """Write the row numbers in a bitset [W] and return how many there are."""
+    n = 0
+    one = np.uint64(1)
+    for w in range(bits.shape[0]):
+        word = bits[w]
+        row = w * 64
+        while word != 0:
+            if word & one:
+                rows[n] = row
+                n += 1
+            word >>= one
+            row += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def count_cuts(bits: Words, loops: Loops, counts: Ints) -> None:
+    """Count the distinct cuts of each row set [K]."""
+    n_features, n_rows = loops.ranks.shape
+    rows = np.empty(n_rows, np.int32)
+    stamp = np.full(loops.rank_code.shape[1], -1, np.int64)
+    for k in range(bits.shape[0]):
+        s = rows_of(bits[k], rows)
+        total = 0
+        for f in range(n_features):
+            mark = np.int64(k) * n_features + f
+            distinct = 0
+            for i in range(s):
+                rank = loops.ranks[f, rows[i]]
+                if stamp[rank] != mark:
+                    stamp[rank] = mark
+                    distinct += 1
+            total += distinct - 1
+        counts[k] = total
+
+
+@njit(cache=True, nogil=True)
+def find_or_add(key0: np.uint64, key1: np.uint64, bits: Words, nursery: Nursery) -> int:
+    """Position of a row set among the children, which it joins if it is new."""
+    mask = np.uint64(nursery.slots.shape[0] - 1)
+    slot = key0 & mask
+    while nursery.slots[slot] >= 0:
+        child = nursery.slots[slot]
+        if nursery.keys[child, 0] == key0 and nursery.keys[child, 1] == key1:
+            return child
+        slot = (slot + np.uint64(1)) & mask
+    child = nursery.count[0]
+    nursery.slots[slot] = child
+    nursery.count[0] = child + 1
+    nursery.keys[child, 0] = key0
+    nursery.keys[child, 1] = key1
+    nursery.bits[child, :] = bits
+    return child
+
+
+@njit(cache=True, nogil=True)
+def fill_edges(
+    first: int,
+    last: int,
+    bits: Words,
+    keys: Words,
+    row_keys: Words,
+    loops: Loops,
+    edges: Edges,
+    nursery: Nursery,
+) -> None:
+    """Write the edges of row sets first..last-1 and gather their children."""
+    n_features, n_rows = loops.ranks.shape
+    n_ranks, n_words = loops.rank_code.shape[1], bits.shape[1]
+    rows, following = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
+    bucket = np.full(n_ranks, -1, np.int32)
+    left_bits, right_bits = np.empty(n_words, np.uint64), np.empty(n_words, np.uint64)
+    for k in range(first, last):
+        s = rows_of(bits[k], rows)
+        e = edges.start[k]
+        for f in range(n_features):
+            lowest, highest = n_ranks, -1
+            for i in range(s):
+                rank = loops.ranks[f, rows[i]]
+                following[rows[i]] = bucket[rank]
+                bucket[rank] = rows[i]
+                lowest, highest = min(lowest, rank), max(highest, rank)
+            left_bits[:] = 0
+            left0, left1 = np.uint64(0), np.uint64(0)
+            previous = -1
+            for rank in range(lowest, highest + 1):
+                if bucket[rank] < 0:
+                    continue
+                if previous >= 0:
+                    for w in range(n_words):
+                        right_bits[w] = bits[k, w] & ~left_bits[w]
+                    right0, right1 = keys[k, 0] ^ left0, keys[k, 1] ^ left1
+                    edges.feature[e] = f
+                    edges.low[e] = loops.rank_code[f, previous]
+                    edges.high[e] = loops.rank_code[f, rank]
+                    edges.left[e] = find_or_add(left0, left1, left_bits, nursery)
+                    edges.right[e] = find_or_add(right0, right1, right_bits, nursery)
+                    e += 1
+                previous = rank
+                row = bucket[rank]
+                bucket[rank] = -1
+                while row >= 0:
+                    left_bits[row >> 6] |= np.uint64(1) << np.uint64(row & 63)
+                    left0 ^= row_keys[row, 0]
+                    left1 ^= row_keys[row, 1]
+                    row = following[row]
+
+
+def count_edges(problem: Problem, level: Level) -> Ints:
+    """Count the distinct cuts of each row set of a level [K]."""
+    counts = np.empty(len(level), dtype=np.int32)
+    count_cuts(level.bits, problem.loops, counts)
+    return counts
+
+
+def expansion_bytes(problem: Problem, n_edges: float) -> float:
+    """Memory that ``expand`` may touch for so many edges: columns, children, table."""
+    return n_edges * (20 + 2 * (8 * problem.n_words + 16) + 32)
+
+
+def expand(problem: Problem, level: Level, run: Run) -> tuple[Edges, Level]:
+    """Cut every row set of a level in all distinct ways; return the edges and the next level.
+
+    ``run(work, n)`` calls ``work(first, last)`` over 0..n in pieces, in order, one at a time.
+    """
+    start = np.concatenate([[0], np.cumsum(count_edges(problem, level), dtype=np.int64)])
+    n_edges = int(start[-1])
+    edges = Edges(start, *(np.empty(n_edges, np.int32) for _ in range(5)))
+    nursery = Nursery(
+        slots=np.full(1 << max(4, (2 * n_edges).bit_length() + 1), -1, np.int32),
+        # Never more children than edge ends; pages that are not used are not touched.
+        bits=np.empty((2 * n_edges, problem.n_words), np.uint64),
+        keys=np.empty((2 * n_edges, 2), np.uint64),
+        count=np.zeros(1, np.int32),
+    )
+    tables = (level.bits, level.keys, problem.keys, problem.loops, edges, nursery)
+    run(lambda first, last: fill_edges(first, last, *tables), len(level))
+    used = int(nursery.count[0])
+    return edges, Level(nursery.bits[:used].copy(), nursery.keys[:used].copy())

@@ -1,0 +1,184 @@
+"""The upward pass: log Z, best weight, size and column use of every sub-problem of the graph.
+
+With S a row set, k levels left, m the tempered leaf marginal and the prior's node terms::
+
+    Z(S, 0) = m(S)
+    Z(S, k) = stop m(S) + sum over cuts  multiplicity split Z(left, k-1) Z(right, k-1)
+
+Size and column use are kept as probabilities given S, so only log Z and the best weight need logs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dtgfn.engines.exact.graph import Edges, Level, Run, Words, count_edges, rows_of
+from dtgfn.engines.exact.one_level import sum_one_level
+from dtgfn.engines.exact.problem import Loops, Problem
+from dtgfn.engines.exact.two_levels import sum_two_levels
+from dtgfn.kernels import Floats
+from dtgfn.score import dirichlet_log_marginal
+
+
+@dataclass(frozen=True)
+class Values:
+    """What is known of K row sets with the same number of levels left.
+
+    log_z, log_max [K]; size [K, L]: P(number of splits); absent [K, G]: P(column is not used).
+    """
+
+    log_z: Floats
+    log_max: Floats
+    size: Floats
+    absent: Floats
+
+
+def empty_values(problem: Problem, n_sets: int, levels_left: int) -> Values:
+    """Return room for the values of a level."""
+    most_leaves = min(2**levels_left, problem.n_rows)
+    n_sizes = max(most_leaves, 2 ** min(levels_left, 2))  # the tails write all their sizes
+    return Values(
+        np.empty(n_sets),
+        np.empty(n_sets),
+        np.empty((n_sets, n_sizes)),
+        np.empty((n_sets, problem.n_groups)),
+    )
+
+
+def tail_values(problem: Problem, level: Level, levels_left: int, run: Run) -> Values:
+    """Values of the lowest level of a graph: at most two levels left with a table, else one."""
+    depth = problem.score.max_depth - levels_left
+    values = empty_values(problem, len(level), levels_left)
+    if levels_left == 0:
+        stop = log_stop_weights(problem, level, depth, np.zeros(len(level), dtype=np.bool_))
+        values.log_z[:], values.log_max[:] = stop, stop
+        values.size[:], values.absent[:] = 1.0, 1.0
+        return values
+    loop = sum_two_levels if levels_left == 2 else sum_one_level
+    max_cuts = int(count_edges(problem, level).max(initial=0))
+    given = (level.bits, max_cuts, depth, problem.loops)
+    out = (values.log_z, values.log_max, values.size, values.absent)
+    run(lambda first, last: loop(first, last, *given, *out), len(level))
+    return values
+
+
+@njit(cache=True, nogil=True)
+def leaf_log_marginals(bits: Words, loops: Loops, out: Floats) -> None:
+    """Log m of each row set [K]."""
+    rows = np.empty(loops.stats.shape[0], np.int32)
+    total = np.empty(loops.stats.shape[1])
+    for k in range(bits.shape[0]):
+        s = rows_of(bits[k], rows)
+        total[:] = 0.0
+        for i in range(s):
+            total += loops.stats[rows[i]]
+        out[k] = dirichlet_log_marginal(total, loops.concentration, loops.gammas)
+
+
+def log_stop_weights(
+    problem: Problem, level: Level, depth: int, can_split: npt.NDArray[np.bool_]
+) -> Floats:
+    """Tempered log weight of stopping at each row set of a level [K]."""
+    out = np.empty(len(level))
+    leaf_log_marginals(level.bits, problem.loops, out)
+    forced = problem.score.uniform_rules & ~can_split
+    prior = np.where(forced, 0.0, problem.loops.log_stop[depth])
+    return np.asarray(out / problem.score.temperature + prior)
+
+
+@njit(cache=True, nogil=True)
+def edge_log_weights(
+    first: int, last: int, edges: Edges, child: Floats, depth: int, loops: Loops, out: Floats
+) -> None:
+    """Log weight of one threshold of each edge: split term plus both children's ``child``."""
+    start = edges.start
+    for k in range(first, last):
+        n_varying = 0
+        for e in range(start[k], start[k + 1]):
+            out[e] = loops.log_split[depth] + child[edges.left[e]] + child[edges.right[e]]
+            if e == start[k] or edges.feature[e] != edges.feature[e - 1]:
+                n_varying += 1
+        if not loops.uniform_rules:
+            continue
+        e = start[k]
+        while e < start[k + 1]:
+            after = e
+            while after < start[k + 1] and edges.feature[after] == edges.feature[e]:
+                after += 1
+            # Edges of a feature ascend, so its valid cuts span the first low to the last high.
+            n_cuts = edges.high[after - 1] - edges.low[e]
+            share = (math.log(n_varying) + math.log(n_cuts)) / loops.temperature
+            for i in range(e, after):
+                out[i] -= share
+            e = after
+
+
+@njit(cache=True, nogil=True)
+def combine_level(
+    first: int,
+    last: int,
+    edges: Edges,
+    loops: Loops,
+    stop: Floats,
+    weight: Floats,
+    best_weight: Floats,
+    child_size: Floats,
+    child_absent: Floats,
+    log_z: Floats,
+    log_max: Floats,
+    size: Floats,
+    absent: Floats,
+) -> None:
+    """Values of row sets first..last-1 from their edges' log weights and their children."""
+    n_groups, n_sizes, n_child = absent.shape[1], size.shape[1], child_size.shape[1]
+    for k in range(first, last):
+        peak, best = stop[k], stop[k]
+        begin, end = edges.start[k], edges.start[k + 1]
+        for e in range(begin, end):
+            peak = max(peak, weight[e])
+            best = max(best, best_weight[e])
+        total = math.exp(stop[k] - peak)
+        for e in range(begin, end):
+            total += (edges.high[e] - edges.low[e]) * math.exp(weight[e] - peak)
+        log_z[k] = peak + math.log(total)
+        log_max[k] = best
+        stop_share = math.exp(stop[k] - log_z[k])
+        size[k, :] = 0.0
+        size[k, 0] = stop_share
+        absent[k, :] = stop_share
+        for e in range(begin, end):
+            p = (edges.high[e] - edges.low[e]) * math.exp(weight[e] - log_z[k])
+            left, right, own = edges.left[e], edges.right[e], loops.group[edges.feature[e]]
+            for g in range(n_groups):
+                if g != own:
+                    absent[k, g] += p * child_absent[left, g] * child_absent[right, g]
+            for i in range(min(n_child, n_sizes - 1)):
+                share = p * child_size[left, i]
+                for j in range(min(n_child, n_sizes - 1 - i)):
+                    size[k, i + j + 1] += share * child_size[right, j]
+
+
+def level_values(
+    problem: Problem, level: Level, edges: Edges, children: Values, levels_left: int, run: Run
+) -> Values:
+    """Values of a level whose children are known."""
+    depth = problem.score.max_depth - levels_left
+    values = empty_values(problem, len(level), levels_left)
+    stop = log_stop_weights(problem, level, depth, np.diff(edges.start) > 0)
+    weight, best_weight = np.empty(edges.feature.size), np.empty(edges.feature.size)
+    loops = problem.loops
+
+    def work(first: int, last: int) -> None:
+        edge_log_weights(first, last, edges, children.log_z, depth, loops, weight)
+        edge_log_weights(first, last, edges, children.log_max, depth, loops, best_weight)
+        given = (edges, loops, stop, weight, best_weight, children.size, children.absent)
+        out = (values.log_z, values.log_max, values.size, values.absent)
+        combine_level(first, last, *given, *out)
+
+    run(work, len(level))
+    return values

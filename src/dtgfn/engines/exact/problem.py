@@ -1,0 +1,175 @@
+"""The table as the exact recursion wants it: distinct rows, ranked codes, leaf weights by look-up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn.kernels import Floats, Ints
+from dtgfn.score import Rows, Score, gamma_table, leaf_log_marginal
+
+Words = npt.NDArray[np.uint64]
+
+MAX_TABLE = 1 << 21
+# Products of two table entries must stay well inside the range of a double.
+MAX_LOG_ENTRY = 330.0
+
+
+class LeafTable(NamedTuple):
+    """exp(log m / temperature + scale * n) for every class count vector, packed into one integer.
+
+    A row of class c adds ``step[c]`` for each unit of weight, so the sum over a row set IS the
+    index of its entry. Entry 0, the empty leaf, is 0: a cut with an empty side weighs nothing.
+    The scale cancels, since the leaves of any tree on a row set hold the same rows.
+    All arrays are empty where counts are not whole or the table would not fit.
+    """
+
+    packed: Ints  # [P] what each distinct row adds
+    value: Floats  # [entries]
+    mean: Floats  # [entries, C] the leaf's predictive probabilities
+    row_weight: Floats  # [P] what each row adds to n
+    scale: float
+
+
+class Loops(NamedTuple):
+    """What the compiled loops read: P distinct rows over the F features that vary."""
+
+    ranks: npt.NDArray[np.uint16]  # [F, P] place of the code among the feature's distinct codes
+    rank_code: Ints  # [F, R] the code behind a rank (padded)
+    group: Ints  # [F] source column
+    stats: Floats  # [P, C] weight of each class among the copies of a row
+    gammas: Floats  # [2, K] see score.gamma_table
+    concentration: float
+    temperature: float
+    log_stop: Floats  # [max_depth + 1] tempered log prior of a stop at each depth
+    log_split: Floats  # [max_depth + 1] and of a split
+    uniform_rules: bool
+    table: LeafTable
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows and score, ready to be solved.
+
+    Attributes
+    ----------
+    feature : int32 [F]
+        Number, in the user's code table, of each feature that varies.
+    n_groups : int
+        Number of source columns.
+    keys : uint64 [P, 2]
+        Random words; the xor over a row set names the set.
+    root_bits : uint64 [W]
+        All rows, as a bitset.
+    """
+
+    loops: Loops
+    score: Score
+    feature: Ints
+    n_groups: int
+    keys: Words
+    root_bits: Words
+
+    @property
+    def n_words(self) -> int:
+        """Words in a bitset of rows."""
+        return int(self.root_bits.shape[0])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of distinct rows."""
+        return int(self.loops.stats.shape[0])
+
+    @property
+    def two_levels_at_once(self) -> bool:
+        """Whether the look-up table exists, and with it the fast sum over two levels."""
+        return self.loops.table.value.size > 0
+
+
+def distinct_rows(rows: Rows, n_classes: int) -> tuple[npt.NDArray[np.uint16], Floats]:
+    """Merge equal rows: their codes [P, d] and the weight of each class [P, C]."""
+    codes, member = np.unique(rows.codes, axis=0, return_inverse=True)
+    stats = np.zeros((codes.shape[0], n_classes))
+    np.add.at(stats, (member.ravel(), rows.labels), rows.weight)
+    return codes, stats
+
+
+def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Problem:
+    """Merge equal rows, drop features that never vary and rank the codes of the others."""
+    codes, stats = distinct_rows(rows, score.n_classes)
+    n_rows = codes.shape[0]
+    varying = np.flatnonzero((codes != codes[:1]).any(axis=0)).astype(np.int32)
+    ranks = np.zeros((varying.size, n_rows), dtype=np.uint16)
+    codes_seen = []
+    for i, f in enumerate(varying):
+        seen, ranks[i] = np.unique(codes[:, f], return_inverse=True)
+        codes_seen.append(seen)
+    rank_code = np.zeros((varying.size, max(map(len, codes_seen), default=1)), dtype=np.int32)
+    for i, seen in enumerate(codes_seen):
+        rank_code[i, : len(seen)] = seen
+    bits = np.zeros((n_rows + 63) // 64 * 64, dtype=np.uint8)
+    bits[:n_rows] = 1
+    log_stop, log_split = score.prior.node_terms(score.max_depth)
+    loops = Loops(
+        ranks=ranks,
+        rank_code=rank_code,
+        group=column[varying],
+        stats=stats,
+        gammas=gamma_table(score, rows.weight),
+        concentration=score.leaf_concentration,
+        temperature=score.temperature,
+        log_stop=log_stop / score.temperature,
+        log_split=log_split / score.temperature,
+        uniform_rules=score.uniform_rules,
+        table=make_leaf_table(stats, score),
+    )
+    return Problem(
+        loops=loops,
+        score=score,
+        feature=varying,
+        n_groups=n_columns,
+        # Fixed seed: the keys only name sets, and equal runs should be equal.
+        keys=np.random.default_rng(0).integers(0, 2**64, size=(n_rows, 2), dtype=np.uint64),
+        root_bits=np.packbits(bits, bitorder="little").view(np.uint64),
+    )
+
+
+def make_leaf_table(stats: Floats, score: Score) -> LeafTable:
+    """Build the look-up table, or an empty one where it cannot be (see ``LeafTable``)."""
+    nothing = LeafTable(
+        np.zeros(0, np.int32), np.zeros(0), np.zeros((0, score.n_classes)), np.zeros(0), 0.0
+    )
+    if score.uniform_rules:  # such a prior's split term depends on the row set
+        return nothing
+    # class_weight multiplies all rows of a class alike, so counts are whole in units per class.
+    unit = np.array([column[column > 0].min(initial=np.inf) for column in stats.T])
+    unit[~np.isfinite(unit)] = 1.0
+    whole = np.rint(stats / unit)
+    if not np.allclose(whole * unit, stats, rtol=1e-12, atol=0):
+        return nothing
+    totals = whole.sum(axis=0)
+    if np.prod(totals + 1) > MAX_TABLE:
+        return nothing
+    sizes = [int(total) + 1 for total in totals]
+    step = np.cumprod([1, *sizes])[:-1]
+    counts = np.stack(
+        [column.ravel(order="F") for column in np.indices(sizes, dtype=np.float64)], axis=-1
+    )
+    log_m = leaf_log_marginal(counts * unit, score) / score.temperature
+    scale = -float(log_m[-1]) / (2 * totals.sum())
+    log_value = log_m + scale * counts.sum(axis=-1)
+    if np.abs(log_value).max() > MAX_LOG_ENTRY:
+        return nothing
+    value = np.exp(log_value)
+    value[0] = 0.0
+    mean = counts * unit + score.leaf_concentration
+    return LeafTable(
+        packed=(whole @ step).astype(np.int32),
+        value=value,
+        mean=mean / mean.sum(axis=-1, keepdims=True),
+        row_weight=whole.sum(axis=1),
+        scale=scale,
+    )

@@ -1,0 +1,119 @@
+"""The part of the graph that holds the posterior mass, with the probability of every step in it.
+
+Walking down from the root, a row set's mass is the posterior probability that it is a node of the
+tree. Sets that together hold less than ``NEGLIGIBLE`` are dropped, so whatever is computed on the
+support differs from the exact answer by less than that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from dtgfn.engines.exact.graph import Edges, Level, Longs, no_edges, take_edges
+from dtgfn.engines.exact.inside import Values, edge_log_weights, log_stop_weights
+from dtgfn.engines.exact.problem import Problem
+from dtgfn.kernels import Floats
+
+NEGLIGIBLE = 1e-10
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The solved graph: levels from the root down, the edges between them and their values."""
+
+    levels: list[Level]
+    edges: list[Edges]
+    values: list[Values]
+
+
+@dataclass(frozen=True)
+class SupportLevel:
+    """Row sets that matter, with one number of levels left.
+
+    ``stop`` [K] is P(stop | set) and ``probability`` [E] is P(cut | set), all thresholds of the
+    edge together. The last level has neither: its trees are summed again when they are needed.
+    """
+
+    level: Level
+    log_z: Floats
+    stop: Floats
+    edges: Edges
+    probability: Floats
+
+
+def build_support(problem: Problem, graph: Graph) -> list[SupportLevel]:
+    """Walk down from the root and keep what carries mass."""
+    allowance = NEGLIGIBLE / max(len(graph.edges), 1)
+    kept, mass = np.zeros(1, dtype=np.int64), np.ones(1)
+    support = []
+    for depth, all_edges in enumerate(graph.edges):
+        level, log_z = graph.levels[depth].take(kept), graph.values[depth].log_z[kept]
+        edges, children = take_edges(all_edges, kept), graph.values[depth + 1].log_z
+        stop, probability = step_probabilities(problem, level, edges, children, log_z, depth)
+        child_mass = np.zeros(len(children))
+        pass_mass(edges, probability, mass, child_mass)
+        kept = carriers(child_mass, allowance)
+        support.append(_drop(level, log_z, stop, edges, probability, kept, len(children)))
+        mass = child_mass[kept]
+    level, log_z = graph.levels[-1].take(kept), graph.values[-1].log_z[kept]
+    support.append(SupportLevel(level, log_z, np.empty(0), no_edges(len(level)), np.empty(0)))
+    return support
+
+
+def step_probabilities(
+    problem: Problem, level: Level, edges: Edges, child_log_z: Floats, log_z: Floats, depth: int
+) -> tuple[Floats, Floats]:
+    """P(stop | set) [K] and P(cut | set) [E] of a level whose children's log Z is known."""
+    probability = np.empty(edges.feature.size)
+    edge_log_weights(0, len(level), edges, child_log_z, depth, problem.loops, probability)
+    owner = np.repeat(np.arange(len(level)), np.diff(edges.start))
+    probability = (edges.high - edges.low) * np.exp(probability - log_z[owner])
+    stop = np.exp(log_stop_weights(problem, level, depth, np.diff(edges.start) > 0) - log_z)
+    return stop, probability
+
+
+@njit(cache=True, nogil=True)
+def pass_mass(edges: Edges, probability: Floats, mass: Floats, child_mass: Floats) -> None:
+    """Pass each set's mass on to both children of each cut."""
+    for k in range(mass.shape[0]):
+        for e in range(edges.start[k], edges.start[k + 1]):
+            child_mass[edges.left[e]] += mass[k] * probability[e]
+            child_mass[edges.right[e]] += mass[k] * probability[e]
+
+
+def carriers(mass: Floats, allowance: float) -> Longs:
+    """Positions of the sets to keep, so that those left out hold at most ``allowance`` together."""
+    order = np.argsort(mass)
+    first = int(np.searchsorted(np.cumsum(mass[order]), allowance, side="right"))
+    return np.sort(order[first:])
+
+
+def _drop(
+    level: Level,
+    log_z: Floats,
+    stop: Floats,
+    edges: Edges,
+    probability: Floats,
+    kept: Longs,
+    n_children: int,
+) -> SupportLevel:
+    """Drop edges to children that were dropped, renumber the rest, let each set sum to one."""
+    number = np.full(n_children, -1, dtype=np.int32)
+    number[kept] = np.arange(len(kept), dtype=np.int32)
+    left, right = number[edges.left], number[edges.right]
+    alive = (left >= 0) & (right >= 0)
+    owner = np.repeat(np.arange(len(level)), np.diff(edges.start))[alive]
+    lengths = np.bincount(owner, minlength=len(level))
+    remaining = Edges(
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        edges.feature[alive],
+        edges.low[alive],
+        edges.high[alive],
+        left[alive],
+        right[alive],
+    )
+    total = stop + np.bincount(owner, probability[alive], minlength=len(level))
+    return SupportLevel(level, log_z, stop / total, remaining, probability[alive] / total[owner])

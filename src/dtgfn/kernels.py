@@ -1,0 +1,68 @@
+"""The numba loops that trees, scores and engines share: routing rows and counting them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Codes = npt.NDArray[np.uint16]
+Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def route_rows(feature: Ints, cut: Ints, left: Ints, codes: Codes, leaf: Ints) -> None:
+    """Write the leaf [B, n] that each row [n, d] reaches in each tree [B, N]."""
+    for b in range(feature.shape[0]):
+        for i in range(codes.shape[0]):
+            node = 0
+            while feature[b, node] >= 0:
+                goes_right = codes[i, feature[b, node]] > cut[b, node]
+                node = left[b, node] + (1 if goes_right else 0)
+            leaf[b, i] = node
+
+
+@njit(cache=True, nogil=True)
+def count_nodes(
+    feature: Ints,
+    cut: Ints,
+    left: Ints,
+    codes: Codes,
+    labels: Ints,
+    weight: Floats,
+    counts: Floats,
+    n_rows: Ints,
+) -> None:
+    """Add each row's weight to counts [B, N, C] and one to n_rows [B, N] at every node it passes."""
+    for b in range(feature.shape[0]):
+        for i in range(codes.shape[0]):
+            node = 0
+            while True:
+                counts[b, node, labels[i]] += weight[i]
+                n_rows[b, node] += 1
+                if feature[b, node] < 0:
+                    break
+                goes_right = codes[i, feature[b, node]] > cut[b, node]
+                node = left[b, node] + (1 if goes_right else 0)
+
+
+@njit(cache=True, nogil=True)
+def node_code_ranges(
+    feature: Ints,
+    cut: Ints,
+    left: Ints,
+    codes: Codes,
+    lowest: Ints,
+    highest: Ints,
+) -> None:
+    """Lowest and highest code [N, d] among the rows at each node of ONE tree [N]."""
+    for i in range(codes.shape[0]):
+        node = 0
+        while True:
+            for f in range(codes.shape[1]):
+                lowest[node, f] = min(lowest[node, f], codes[i, f])
+                highest[node, f] = max(highest[node, f], codes[i, f])
+            if feature[node] < 0:
+                break
+            node = left[node] + (1 if codes[i, feature[node]] > cut[node] else 0)

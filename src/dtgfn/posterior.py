@@ -1,0 +1,81 @@
+"""TreePosterior: what every engine returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from dtgfn.kernels import Codes, Floats
+from dtgfn.score import Rows, Score
+from dtgfn.trees import TreeBatch
+
+
+class ModelAverage(Protocol):
+    """Something that knows P(y | x, D) without averaging over sampled trees."""
+
+    def average(self, codes: Codes) -> Floats:
+        """Return class probabilities [n, C] for rows of codes [n, d]."""
+
+
+@dataclass(frozen=True)
+class TreePosterior:
+    """The posterior over trees given training rows: sampled trees and what is known beyond them.
+
+    Attributes
+    ----------
+    trees : TreeBatch
+        B sampled trees.
+    log_reward : float64 [B]
+        log R of each tree, before the temperature.
+    log_prob : float64 [B]
+        Log probability of each tree under the sampler; nan where it is not known.
+    log_weight : float64 [B]
+        Log importance weight, log R / temperature - log_prob up to a constant; 0 for exact samples.
+    log_evidence, log_evidence_error : float
+        log Z of the target R^(1/temperature) and its standard error (0 when exact).
+    best_tree : TreeBatch
+        One tree: the most probable one (exact engine) or the best one seen.
+    best_log_reward : float
+        Its log R.
+    column_inclusion : float64 [n_columns]
+        P(the column is used by the tree).
+    size_probability : float64 [S]
+        P(the tree has s splits), s = 0..S-1.
+    solution : ModelAverage or None
+        The exact model average, where the engine has one.
+    """
+
+    trees: TreeBatch
+    log_reward: Floats
+    log_prob: Floats
+    log_weight: Floats
+    log_evidence: float
+    log_evidence_error: float
+    best_tree: TreeBatch
+    best_log_reward: float
+    column_inclusion: Floats
+    size_probability: Floats
+    rows: Rows
+    score: Score
+    engine: str
+    solution: ModelAverage | None = None
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def weights(self) -> Floats:
+        """Normalised weights of the sampled trees [B]."""
+        weight = np.exp(self.log_weight - self.log_weight.max())
+        return np.asarray(weight / weight.sum())
+
+    @property
+    def mean_splits(self) -> float:
+        """Posterior mean of the number of splits."""
+        return float(self.size_probability @ np.arange(self.size_probability.size))
+
+    @property
+    def best_probability(self) -> float:
+        """Posterior probability of the best tree, given the evidence."""
+        return float(np.exp(self.best_log_reward / self.score.temperature - self.log_evidence))

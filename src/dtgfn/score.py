@@ -1,0 +1,247 @@
+"""The score of a tree, log R = log likelihood + log prior: the one place that computes it.
+
+With a tree's leaves l, their training class counts n_l and the splits s::
+
+    log R(T) = sum_l [ log m(n_l) + log_stop(l) ]  +  sum_s log_split(s)
+    log m(n) = ln B(n + a) - ln B(a)              (Dirichlet leaves, a = leaf_concentration)
+
+The prior enters as one number per node, so that every engine can apply it locally; at max_depth a
+stop is forced and costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+from numba import njit
+from scipy.special import gammaln
+
+from dtgfn.kernels import Codes, Floats, Ints, node_code_ranges
+from dtgfn.trees import TreeBatch, node_counts, node_depths
+
+SplitPenalty = str | float | tuple[str, float, float]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Training rows as the engines see them: codes [n, d], labels [n], weight [n] > 0."""
+
+    codes: Codes
+    labels: Ints
+    weight: Floats
+
+
+@dataclass(frozen=True)
+class PenaltyPrior:
+    """Each split costs ``penalty`` nats, whatever it splits on."""
+
+    penalty: float
+
+    def node_terms(self, max_depth: int) -> tuple[Floats, Floats]:
+        """Log prior of a stop and of a split at depth 0..max_depth."""
+        return np.zeros(max_depth + 1), np.full(max_depth + 1, -self.penalty)
+
+
+@dataclass(frozen=True)
+class BranchingPrior:
+    """BCART (Chipman, George, McCulloch 1998): a node at depth k splits with base * (1 + k)^-decay.
+
+    The rule is uniform over the features that vary at the node, then over that feature's valid
+    cuts. A node that cannot split (max_depth, or no valid cut) stops with probability one, so this
+    prior sums to one over the valid trees.
+    """
+
+    base: float = 0.95
+    decay: float = 0.5
+
+    def node_terms(self, max_depth: int) -> tuple[Floats, Floats]:
+        """Log prior of a stop and of a split at depth 0..max_depth (the rule comes on top)."""
+        split = self.base * (1.0 + np.arange(max_depth + 1)) ** -self.decay
+        stop = np.log1p(-split)
+        stop[max_depth] = 0.0
+        return stop, np.log(split)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Everything log R needs besides tree and rows; the target is R^(1/temperature)."""
+
+    n_classes: int
+    max_depth: int
+    leaf_concentration: float
+    prior: PenaltyPrior | BranchingPrior
+    temperature: float = 1.0
+
+    @property
+    def uniform_rules(self) -> bool:
+        """Whether a split also pays log(varying features) + log(valid cuts)."""
+        return isinstance(self.prior, BranchingPrior)
+
+
+def make_score(
+    *,
+    n_classes: int,
+    n_features: int,
+    n_thresholds: int,
+    max_depth: int = 5,
+    leaf_concentration: float = 0.1,
+    split_penalty: SplitPenalty = "mdl",
+    temperature: float = 1.0,
+) -> Score:
+    """Check the parameters and turn the prior's name into numbers.
+
+    Examples
+    --------
+    >>> make_score(n_classes=2, n_features=4, n_thresholds=9, split_penalty="paper").prior
+    PenaltyPrior(penalty=2.77...)
+    """
+    if isinstance(max_depth, bool) or not isinstance(max_depth, int | np.integer):
+        raise ValueError(f"max_depth={max_depth!r} is not a whole number; give one from 0 to 30.")
+    if not 0 <= max_depth <= 30:
+        raise ValueError(f"max_depth={max_depth!r} is out of range; give a number from 0 to 30.")
+    _check_positive("leaf_concentration", leaf_concentration)
+    _check_positive("temperature", temperature)
+    prior = make_prior(split_penalty, n_features=n_features, n_thresholds=n_thresholds)
+    return Score(
+        n_classes=int(n_classes),
+        max_depth=int(max_depth),
+        leaf_concentration=float(leaf_concentration),
+        prior=prior,
+        temperature=float(temperature),
+    )
+
+
+def make_prior(
+    split_penalty: SplitPenalty, *, n_features: int, n_thresholds: int
+) -> PenaltyPrior | BranchingPrior:
+    """Turn ``split_penalty`` (a name, a number, or ("bcart", base, decay)) into a prior."""
+    allowed = (
+        'give "mdl", "paper", a number >= 0, "bcart", or ("bcart", base, decay) '
+        "with 0 < base < 1 and decay >= 0"
+    )
+    paper = math.log(4) + math.log(max(n_features, 1))
+    if isinstance(split_penalty, str):
+        if split_penalty == "mdl":
+            return PenaltyPrior(paper + math.log(n_thresholds))
+        if split_penalty == "paper":
+            return PenaltyPrior(paper)
+        if split_penalty == "bcart":
+            return BranchingPrior()
+    elif isinstance(split_penalty, Real) and not isinstance(split_penalty, bool):
+        if math.isfinite(split_penalty) and split_penalty >= 0:
+            return PenaltyPrior(float(split_penalty))
+    elif isinstance(split_penalty, tuple | list) and len(split_penalty) == 3:
+        name, base, decay = split_penalty
+        numbers = isinstance(base, Real) and isinstance(decay, Real)
+        if name == "bcart" and numbers and 0 < base < 1 and 0 <= decay < math.inf:
+            return BranchingPrior(float(base), float(decay))
+    raise ValueError(f"split_penalty={split_penalty!r} is not a prior; {allowed}.")
+
+
+def _check_positive(name: str, value: float) -> None:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 < value < math.inf:
+        raise ValueError(f"{name}={value!r} is not usable; give a finite number above 0.")
+
+
+@njit(cache=True, nogil=True)
+def dirichlet_log_marginal(counts: Floats, concentration: float, table: Floats) -> float:
+    """Log m(n) = sum_c [lnG(n_c + a) - lnG(a)] + lnG(Ca) - lnG(n + Ca) of class counts [C].
+
+    ``table`` [2, K] caches both terms at whole counts 0..K-1 (see ``gamma_table``); with K = 0
+    they are computed, which fractional weights need.
+    """
+    n_classes = counts.shape[0]
+    total = 0.0
+    value = 0.0
+    if table.shape[1] > 0:
+        for c in range(n_classes):
+            total += counts[c]
+            value += table[0, int(counts[c])]
+        return value - table[1, int(total)]
+    for c in range(n_classes):
+        total += counts[c]
+        value += math.lgamma(counts[c] + concentration)
+    value -= n_classes * math.lgamma(concentration)
+    return value + math.lgamma(n_classes * concentration) - math.lgamma(
+        total + n_classes * concentration
+    )
+
+
+def gamma_table(score: Score, weight: Floats) -> Floats:
+    """Cache of lnG(k + a) - lnG(a) and lnG(k + Ca) - lnG(Ca), empty unless weights are whole."""
+    total = weight.sum()
+    if total > 10_000_000 or not (weight == np.rint(weight)).all():
+        return np.zeros((2, 0))
+    a, ca = score.leaf_concentration, score.leaf_concentration * score.n_classes
+    whole = np.arange(int(total) + 1)
+    return np.stack([gammaln(whole + a) - gammaln(a), gammaln(whole + ca) - gammaln(ca)])
+
+
+@njit(cache=True, nogil=True)
+def log_marginals(counts: Floats, concentration: float, out: Floats) -> None:
+    """Log m of each row of counts [K, C]."""
+    empty = np.zeros((2, 0))
+    for i in range(counts.shape[0]):
+        out[i] = dirichlet_log_marginal(counts[i], concentration, empty)
+
+
+def leaf_log_marginal(counts: Floats, score: Score) -> Floats:
+    """Log m of class counts [..., C] -> [...]."""
+    flat = np.ascontiguousarray(counts, dtype=np.float64).reshape(-1, score.n_classes)
+    out = np.empty(flat.shape[0])
+    log_marginals(flat, score.leaf_concentration, out)
+    return out.reshape(counts.shape[:-1])
+
+
+def log_likelihood(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
+    """Sum of log m over the leaves of each tree [B]."""
+    counts, _ = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
+    leaves = (node_depths(trees) >= 0) & (trees.feature < 0)
+    return np.asarray(np.where(leaves, leaf_log_marginal(counts, score), 0.0).sum(axis=1))
+
+
+def log_prior(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
+    """Log prior of each tree [B]; -inf where a split leaves a side without training rows."""
+    depths = node_depths(trees)
+    _, n_rows = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
+    log_stop, log_split = score.prior.node_terms(score.max_depth)
+    inner = trees.feature >= 0
+    leaves = (depths >= 0) & ~inner
+    level = np.clip(depths, 0, score.max_depth)
+    terms = np.where(inner, log_split[level], 0.0) + np.where(leaves, log_stop[level], 0.0)
+    if score.uniform_rules:
+        terms += _rule_terms(trees, rows, log_stop[level])
+    value = terms.sum(axis=1)
+    impossible = (leaves & (n_rows == 0)).any(axis=1) | (depths > score.max_depth).any(axis=1)
+    value[impossible] = -np.inf
+    return np.asarray(value)
+
+
+def _rule_terms(trees: TreeBatch, rows: Rows, stop: Floats) -> Floats:
+    """What uniform rules add [B, N]: -log(features x cuts) at splits, a free stop where forced."""
+    terms = np.zeros(trees.feature.shape)
+    shape = (trees.feature.shape[1], rows.codes.shape[1])
+    for b in range(len(trees)):
+        lowest = np.full(shape, np.iinfo(np.int32).max, dtype=np.int32)
+        highest = np.full(shape, -1, dtype=np.int32)
+        node_code_ranges(
+            trees.feature[b], trees.cut[b], trees.left[b], rows.codes, lowest, highest
+        )
+        cuts = np.maximum(highest.astype(np.int64) - lowest, 0)
+        varying = (cuts > 0).sum(axis=1)
+        for node in range(trees.n_nodes[b]):
+            feature = trees.feature[b, node]
+            if feature < 0 and varying[node] == 0:
+                terms[b, node] = -stop[b, node]
+            elif feature >= 0 and cuts[node, feature] > 0:
+                terms[b, node] = -math.log(varying[node]) - math.log(cuts[node, feature])
+    return terms
+
+
+def log_reward(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
+    """Log R of each tree [B]: likelihood plus prior, before the temperature."""
+    return log_likelihood(trees, rows, score) + log_prior(trees, rows, score)

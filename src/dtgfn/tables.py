@@ -1,0 +1,462 @@
+"""A table in: arrays, frames and files become columns with names and kinds."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import difflib
+import gzip
+import io
+import math
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+Kind = Literal["number", "boolean", "category"]
+Values = npt.NDArray[np.float64] | npt.NDArray[np.object_]
+
+_TEXT_TYPES = (str, bytes)
+_TRUTH_TYPES = (bool, np.bool_)
+_NUMBER_TYPES = (bool, int, float, np.bool_, np.integer, np.floating, Decimal, Fraction)
+_TIME_TYPES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+
+
+class TableError(ValueError):
+    """A table that cannot be used, told in a sentence that names the way out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of n rows.
+
+    ``values`` [n] of a number are float64 with NaN for missing, of a boolean float64 0 or 1 with
+    NaN for missing, of a category an object array of str with None for missing.
+    """
+
+    name: str
+    kind: Kind
+    values: Values
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of equal length; ``named`` is False when the names are made up (x0, x1, ...)."""
+
+    columns: tuple[Column, ...]
+    n_rows: int
+    named: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+
+def take(table: Table, rows: npt.ArrayLike) -> Table:
+    """Rows of a table by index or by boolean mask.
+
+    >>> take(as_table([[1, "a"], [2, "b"], [3, "c"]]), [2, 0]).columns[1].values.tolist()
+    ['c', 'a']
+    """
+    chosen = np.asarray(rows)
+    if chosen.dtype != np.bool_:
+        chosen = chosen.astype(np.intp)
+    columns = tuple(Column(old.name, old.kind, old.values[chosen]) for old in table.columns)
+    n_rows = int(chosen.sum()) if chosen.dtype == np.bool_ else len(chosen)
+    return Table(columns, n_rows, table.named)
+
+
+def split_column(table: Table, name: str) -> tuple[Column, Table]:
+    """One column by name, and the table without it.
+
+    >>> column, rest = split_column(as_table([[1, "a"], [2, "b"]]), "x1")
+    >>> column.kind, rest.names
+    ('category', ('x0',))
+    """
+    if name not in table.names:
+        close = difflib.get_close_matches(name, table.names, n=1)
+        hint = f" did you mean {close[0]!r}?" if close else ""
+        raise TableError(
+            f"There is no column {name!r};{hint} the columns are {listing(table.names)}."
+        )
+    place = table.names.index(name)
+    rest = table.columns[:place] + table.columns[place + 1 :]
+    return table.columns[place], Table(rest, table.n_rows, table.named)
+
+
+def listing(names: Iterable[str], limit: int = 5) -> str:
+    """Quoted names for a sentence, at most ``limit`` of them.
+
+    >>> listing(["a", "b", "c"], limit=2)
+    "'a', 'b' and 1 more"
+    """
+    every = list(names)
+    more = f" and {len(every) - limit} more" if len(every) > limit else ""
+    return ", ".join(map(repr, every[:limit])) + more
+
+
+def label(value: object) -> str:
+    """Text of a category; whole numbers lose their ".0" so that 1, 1.0 and "1" agree.
+
+    >>> [label(value) for value in (1, 1.0, 2.5, "red", True)]
+    ['1', '1', '2.5', 'red', 'True']
+    """
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, float | np.floating | Decimal):
+        number = float(value)
+        return str(int(number)) if number.is_integer() else str(number)
+    return str(value)
+
+
+def parse_number(text: str) -> float | None:
+    """Return the finite number that a text spells, NaN if it is empty or "nan", else None.
+
+    >>> parse_number(" 2.5"), parse_number(""), parse_number("red")
+    (2.5, nan, None)
+    """
+    if not text.strip():
+        return math.nan
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return None if math.isinf(number) or "_" in text else number
+
+
+def as_table(X: Any) -> Table:
+    """Turn an array, a list of rows or a pandas, polars or pyarrow frame into a `Table`.
+
+    Objects and strings are sorted out column by column: only numbers make a "number" column,
+    only True and False a "boolean" one, anything with text a "category" one.  None and NaN are
+    missing.  In a numpy *string* array, where numpy has made text of everything, a column
+    whose every cell spells a number is a "number" column, and "" and "nan" are missing.
+
+    >>> table = as_table([[1.5, "red", True], [None, "blue", False]])
+    >>> table.names, [column.kind for column in table.columns]
+    (('x0', 'x1', 'x2'), ['number', 'category', 'boolean'])
+    """
+    if isinstance(X, Table):
+        return X
+    library = type(X).__module__.split(".")[0]
+    if library == "polars" and type(X).__name__ == "LazyFrame":
+        X = X.collect()
+    if library == "pyarrow" and hasattr(X, "to_pandas"):
+        X, library = X.to_pandas(), "pandas"
+    if library in ("pandas", "polars") and hasattr(X, "columns"):
+        return _from_frame(X, polars=library == "polars")
+    return _from_array(_as_array(X))
+
+
+def _as_array(X: Any) -> npt.NDArray[Any]:
+    """Make a 2-D array, or refuse with the sentences scikit-learn users know."""
+    if hasattr(X, "tocsr") or (hasattr(X, "toarray") and "sparse" in type(X).__module__):
+        raise TypeError(
+            "This is sparse data, but dense data is required: convert with X.toarray()."
+        )
+    if isinstance(X, np.ma.MaskedArray):
+        shown = X.data.astype(object)
+        shown[np.ma.getmaskarray(X)] = None
+        X = shown
+    try:  # a list goes in as objects, or numpy would make text of the numbers next to text
+        array = np.array(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
+    except ValueError:
+        raise TableError("The rows differ in length; give every row the same length.") from None
+    if array.ndim == 1 and array.dtype == object:
+        lengths = sorted({len(row) for row in array if isinstance(row, list | tuple | np.ndarray)})
+        if len(lengths) > 1:
+            raise TableError(
+                f"The rows differ in length ({lengths[0]} and {lengths[-1]} cells); "
+                "give every row the same length."
+            )
+    if array.ndim > 2:
+        raise TableError(f"Found array with dim {array.ndim}, expected 2: rows by columns.")
+    if array.ndim < 2:
+        got = "scalar" if array.ndim == 0 else "1D"
+        raise TableError(
+            f"Expected 2D array, got {got} array instead. Reshape your data with "
+            "X.reshape(-1, 1) if it has a single feature or X.reshape(1, -1) if it is one sample."
+        )
+    _check_shape(array.shape[0], array.shape[1])
+    return array
+
+
+def _check_shape(n_rows: int, n_columns: int) -> None:
+    for count, what in ((n_rows, "sample"), (n_columns, "feature")):
+        if count == 0:
+            raise TableError(
+                f"Found array with 0 {what}(s) (shape=({n_rows}, {n_columns})) "
+                "while a minimum of 1 is required."
+            )
+
+
+def _from_array(array: npt.NDArray[Any]) -> Table:
+    n_rows, n_columns = array.shape
+    names = [f"x{place}" for place in range(n_columns)]
+    code = array.dtype.kind
+    if code in "biuf":
+        with np.errstate(over="ignore"):  # long doubles may not fit: seen as infinity below
+            numbers = array.astype(np.float64, copy=False)
+        for place in np.flatnonzero(np.isinf(numbers).any(axis=0)):
+            _refuse_infinity(names[place], numbers[:, place])
+        kind: Kind = "boolean" if code == "b" else "number"
+        columns = [Column(name, kind, numbers[:, place]) for place, name in enumerate(names)]
+    elif code in "cmM":
+        _refuse_type(names[0], array.dtype.type)
+    else:
+        if code == "S":
+            array = np.char.decode(array, "utf-8", "replace")
+        cells = array.astype(object)
+        if code in "US":  # numpy has written missing cells as text
+            cells[(array == "") | (array == "nan")] = None
+        columns = [_from_objects(name, cells[:, place]) for place, name in enumerate(names)]
+        if code in "US":
+            columns = [_numbers_if_all_parse(column) for column in columns]
+    return Table(tuple(columns), n_rows, named=False)
+
+
+def _from_frame(frame: Any, polars: bool) -> Table:
+    names = [str(name) for name in frame.columns]
+    _check_names(names)
+    _check_shape(*frame.shape)
+    if polars:
+        columns = [_from_polars(name, frame[name]) for name in names]
+    else:
+        columns = [_from_pandas(name, frame.iloc[:, place]) for place, name in enumerate(names)]
+    return Table(tuple(columns), len(frame), named=True)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise TableError(
+            f"Duplicated column name {listing(twice)}; give every column its own name."
+        )
+
+
+def _from_pandas(name: str, series: Any) -> Column:
+    code = series.dtype.kind
+    if type(series.dtype).__name__ == "CategoricalDtype":
+        labels = np.array([*map(label, series.cat.categories), None], dtype=object)
+        return Column(name, "category", labels[series.cat.codes.to_numpy()])  # -1 is missing
+    if code in "biuf":
+        values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+        return _numeric(name, "boolean" if code == "b" else "number", values)
+    if code in "cmM":
+        _refuse_type(name, np.complex128 if code == "c" else np.datetime64)
+    return _from_objects(name, series.to_numpy(dtype=object))
+
+
+def _from_polars(name: str, series: Any) -> Column:
+    import polars
+
+    dtype = series.dtype
+    if dtype.is_temporal():
+        _refuse_type(name, np.datetime64)
+    if dtype.is_numeric() or dtype == polars.Boolean:
+        values = series.cast(polars.Float64).to_numpy()
+        return _numeric(name, "boolean" if dtype == polars.Boolean else "number", values)
+    return _from_objects(name, np.fromiter(series.to_list(), dtype=object, count=len(series)))
+
+
+def _from_objects(name: str, values: npt.NDArray[np.object_]) -> Column:
+    """Decide the kind from the Python types of the cells that are present."""
+    import pandas
+
+    missing = pandas.isna(values)
+    present = values[~missing]
+    types = set(map(type, present))
+    for kind_of_cell in types:
+        readable = issubclass(kind_of_cell, _TEXT_TYPES + _NUMBER_TYPES)
+        if not readable or issubclass(kind_of_cell, np.timedelta64):
+            _refuse_type(name, kind_of_cell)
+    if all(issubclass(kind_of_cell, _NUMBER_TYPES) for kind_of_cell in types):
+        truth = bool(types) and all(issubclass(cell, _TRUTH_TYPES) for cell in types)
+        numbers = np.full(len(values), np.nan)
+        try:
+            numbers[~missing] = present.astype(np.float64)
+        except OverflowError:  # a Python int beyond float64
+            _refuse_infinity(name, None)
+        return _numeric(name, "boolean" if truth else "number", numbers)
+    labels = np.full(len(values), None, dtype=object)
+    labels[~missing] = present if types == {str} else list(map(label, present))
+    return Column(name, "category", labels)
+
+
+def _numbers_if_all_parse(column: Column) -> Column:
+    """Make a number column of a text column whose every cell spells a number."""
+    numbers = []
+    for text in column.values:
+        number = parse_number(text) if isinstance(text, str) else math.nan
+        if number is None or column.kind != "category":
+            return column
+        numbers.append(number)
+    return Column(column.name, "number", np.array(numbers))
+
+
+def _numeric(name: str, kind: Kind, values: npt.NDArray[np.float64]) -> Column:
+    if np.isinf(values).any():
+        _refuse_infinity(name, values)
+    return Column(name, kind, values)
+
+
+def _refuse_infinity(name: str, values: npt.NDArray[np.float64] | None) -> NoReturn:
+    where = "" if values is None else f" in row {int(np.flatnonzero(np.isinf(values))[0])}"
+    raise TableError(
+        f"Column {name!r} contains infinity or a value too large for float64{where}; "
+        "replace it by a finite number, or by NaN for missing."
+    )
+
+
+def _refuse_type(name: str, cell: type) -> NoReturn:
+    if issubclass(cell, complex | np.complexfloating):
+        raise TableError(
+            f"Complex data not supported: column {name!r} holds complex numbers; "
+            "split them into real and imaginary columns."
+        )
+    if issubclass(cell, _TIME_TYPES) or cell.__name__ == "Period":
+        raise TableError(
+            f"Column {name!r} holds dates or times; turn it into numbers first "
+            "(the year, or days since a fixed date) or drop it."
+        )
+    raise TypeError(
+        f"Column {name!r} holds a {cell.__name__}, but a cell argument must be a string or a "
+        "number; spread its parts over columns of their own."
+    )
+
+
+def read_table(source: str | Path) -> Table:
+    r"""Read a .csv, .tsv (or .gz of these) or .parquet file, or CSV from standard input ("-").
+
+    The first line of a CSV names the columns; spaces after a comma do not count.  Empty cells
+    and the marks pandas knows (NA, NaN, null, None, ...) are missing; a column of true and false
+    is boolean, one whose cells all spell numbers is a number, any other a category.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "trees.csv")
+    >>> _ = path.write_text("height,kind\n3.5,oak\n,ash\n")
+    >>> [(column.kind, column.values.tolist()) for column in read_table(path).columns]
+    [('number', [3.5, nan]), ('category', ['oak', 'ash'])]
+    """
+    path = Path(source)
+    if str(source) == "-":
+        text = io.TextIOWrapper(io.BytesIO(sys.stdin.buffer.read()), "utf-8-sig", newline="")
+        return _read_csv(text, "standard input", ",")
+    name = path.name.lower()
+    if not path.exists():
+        raise TableError(f"There is no file {str(path)!r}; check the path.")
+    if path.is_dir():
+        raise TableError(f"{str(path)!r} is a directory; name a file in it.")
+    if not name.endswith(_SUFFIXES):
+        raise TableError(f"The suffix of {str(path)!r} is not one of {', '.join(_SUFFIXES)}.")
+    if name.endswith(".parquet"):
+        return _read_parquet(path)
+    separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
+    with _plain_errors(repr(str(path))):
+        opener: Any = gzip.open if name.endswith(".gz") else open
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
+            return _read_csv(stream, repr(str(path)), separator)
+
+
+@contextmanager
+def _plain_errors(what: str) -> Iterator[None]:
+    """Say in one sentence what a reader's traceback would say in fifty lines."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise TableError(
+            f"{what} is not UTF-8 text (byte {byte:#04x}); save it as UTF-8."
+        ) from None
+    except (csv.Error, EOFError, zlib.error, OSError) as error:
+        raise TableError(f"{what} cannot be read: {str(error).rstrip('.')}.") from None
+
+
+def _read_csv(stream: TextIO, what: str, separator: str) -> Table:
+    import pandas
+
+    with _plain_errors(what):
+        first = [record for _, record in islice(_records(stream, separator), 2)]
+        if len(first) < 2:
+            wrong = (
+                "has a first line that names columns, but no rows below it" if first else "is empty"
+            )
+            raise TableError(f"{what} {wrong}; give it names in the first line, then rows.")
+        names = [name.strip() for name in first[0]]
+        if "" in names:
+            raise TableError(
+                f"Column {names.index('') + 1} of {what} has no name in the first line; name it, "
+                "or write the file without the row index."
+            )
+        _check_names(names)
+        if len(first[1]) != len(names):  # pandas would make an index of the surplus
+            _refuse_ragged(stream, what, separator, len(names))
+        stream.seek(0)
+        # before pandas 3.1 the default was off by one unit in the last place now and then
+        older = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
+        exact = {"float_precision": "round_trip"} if older else {}
+        try:  # low_memory would guess a kind for each chunk, not for the column
+            frame = pandas.read_csv(
+                stream, sep=separator, skipinitialspace=True, low_memory=False, **exact
+            )
+        except pandas.errors.ParserError as error:
+            if "fields" in str(error):
+                _refuse_ragged(stream, what, separator, len(names))
+            raise TableError(f"{what} cannot be read: {str(error).strip()}.") from None
+        if frame.iloc[:, -1].isna().any():  # so pandas may have filled up a short row
+            _refuse_ragged(stream, what, separator, len(names))
+    frame.columns = names
+    columns = tuple(map(_numbers_if_all_parse, as_table(frame).columns))
+    return Table(columns, len(frame), named=True)
+
+
+def _records(stream: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and cells of every record that is not blank."""
+    stream.seek(0)
+    reader = csv.reader(stream, delimiter=separator, skipinitialspace=True)
+    for record in reader:
+        if len(record) > 1 or "".join(record).strip():
+            yield reader.line_num, record
+
+
+def _refuse_ragged(stream: TextIO, what: str, separator: str, width: int) -> None:
+    for line, record in _records(stream, separator):
+        if len(record) != width:
+            raise TableError(
+                f"Line {line} of {what} has {len(record)} cells, but the first line names {width} "
+                "columns; give every line the same number of cells."
+            )
+
+
+def _read_parquet(path: Path) -> Table:
+    import pandas
+
+    try:
+        import pyarrow
+    except ImportError:
+        raise TableError("Reading Parquet needs pyarrow: pip install 'dtgfn[parquet]'.") from None
+    try:
+        frame = pandas.read_parquet(path, engine="pyarrow")
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise TableError(f"{str(path)!r} cannot be read as Parquet: {reason}.") from None
+    if len(frame) == 0:
+        raise TableError(f"{str(path)!r} has columns but no rows.")
+    return as_table(frame)

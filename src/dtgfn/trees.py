@@ -1,0 +1,162 @@
+"""TreeBatch: many decision trees as flat arrays, and the questions one asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn.kernels import Codes, Floats, Ints, count_nodes, route_rows
+
+LEAF = -1
+
+
+@dataclass(frozen=True)
+class TreeBatch:
+    """B trees of at most N nodes each; node 0 is the root and children come after parents.
+
+    Attributes
+    ----------
+    feature : int32 [B, N]
+        Feature split at the node, or ``LEAF``; slots past ``n_nodes`` hold ``LEAF``.
+    cut : int32 [B, N]
+        A row goes left when ``code <= cut``.
+    left : int32 [B, N]
+        Index of the left child (the right one is ``left + 1``), -1 at leaves.
+    n_nodes : int32 [B]
+        Number of nodes in use.
+
+    Examples
+    --------
+    >>> stump = from_splits([{(): (0, 2)}])
+    >>> route(stump, np.array([[1], [3]], dtype=np.uint16)).tolist()
+    [[1, 2]]
+    """
+
+    feature: Ints
+    cut: Ints
+    left: Ints
+    n_nodes: Ints
+
+    def __len__(self) -> int:
+        return int(self.feature.shape[0])
+
+    def __getitem__(self, index: slice | npt.NDArray[np.generic] | Sequence[int]) -> TreeBatch:
+        """Take a part of the batch (a slice, a mask or a list of positions)."""
+        rows = np.asarray(index) if not isinstance(index, slice) else index
+        return TreeBatch(self.feature[rows], self.cut[rows], self.left[rows], self.n_nodes[rows])
+
+    @property
+    def n_splits(self) -> Ints:
+        """Number of splits of each tree [B]."""
+        return (self.n_nodes - 1) // 2
+
+    @property
+    def depth(self) -> Ints:
+        """Number of edges on the longest path of each tree [B]."""
+        return np.asarray(node_depths(self).max(axis=1), dtype=np.int32)
+
+
+def from_splits(trees: Sequence[dict[tuple[int, ...], tuple[int, int]]]) -> TreeBatch:
+    """Build a batch from readable trees: path of turns (0 left, 1 right) -> (feature, cut)."""
+    width = max(2 * len(splits) + 1 for splits in trees)
+    batch = empty_batch(len(trees), width)
+    for b, splits in enumerate(trees):
+        slot: dict[tuple[int, ...], int] = {(): 0}
+        used = 1
+        for path in sorted(splits, key=len):
+            node = slot[path]
+            batch.feature[b, node], batch.cut[b, node] = splits[path]
+            batch.left[b, node] = used
+            slot[(*path, 0)], slot[(*path, 1)] = used, used + 1
+            used += 2
+        batch.n_nodes[b] = used
+    return batch
+
+
+def empty_batch(n_trees: int, width: int) -> TreeBatch:
+    """Return a batch of single-leaf trees with room for ``width`` nodes."""
+    return TreeBatch(
+        feature=np.full((n_trees, width), LEAF, dtype=np.int32),
+        cut=np.zeros((n_trees, width), dtype=np.int32),
+        left=np.full((n_trees, width), -1, dtype=np.int32),
+        n_nodes=np.ones(n_trees, dtype=np.int32),
+    )
+
+
+def node_depths(trees: TreeBatch) -> Ints:
+    """Depth of every node [B, N]; slots that are not in use get -1."""
+    depth = np.full(trees.feature.shape, -1, dtype=np.int32)
+    depth[:, 0] = 0
+    batch = np.arange(len(trees))
+    for node in range(trees.feature.shape[1]):
+        inner = batch[trees.feature[:, node] >= 0]
+        child = trees.left[inner, node]
+        depth[inner, child] = depth[inner, node] + 1
+        depth[inner, child + 1] = depth[inner, node] + 1
+    return depth
+
+
+def route(trees: TreeBatch, codes: Codes) -> Ints:
+    """Leaf index [B, n] reached by each row of ``codes`` [n, d] in each tree."""
+    leaf = np.empty((len(trees), codes.shape[0]), dtype=np.int32)
+    route_rows(trees.feature, trees.cut, trees.left, codes, leaf)
+    return leaf
+
+
+def node_counts(
+    trees: TreeBatch, codes: Codes, labels: Ints, weight: Floats, n_classes: int
+) -> tuple[Floats, Ints]:
+    """Weighted class counts [B, N, C] and number of rows [B, N] at every node."""
+    shape = trees.feature.shape
+    counts = np.zeros((*shape, n_classes))
+    n_rows = np.zeros(shape, dtype=np.int32)
+    count_nodes(trees.feature, trees.cut, trees.left, codes, labels, weight, counts, n_rows)
+    return counts, n_rows
+
+
+def canonical_keys(trees: TreeBatch) -> list[bytes]:
+    """One key per tree, equal exactly when two trees have the same splits at the same places."""
+    keys = []
+    for b in range(len(trees)):
+        words: list[int] = []
+        pending = [0]
+        while pending:
+            node = pending.pop()
+            if trees.feature[b, node] < 0:
+                words.append(-1)
+                continue
+            words += [int(trees.feature[b, node]), int(trees.cut[b, node])]
+            pending += [int(trees.left[b, node]) + 1, int(trees.left[b, node])]
+        keys.append(np.array(words, dtype=np.int32).tobytes())
+    return keys
+
+
+def check_trees(trees: TreeBatch, n_features: int, n_codes: int) -> None:
+    """Refuse arrays that are not trees, so that no loop over them can run wild.
+
+    Files come from strangers, and the compiled loops do not check bounds.
+    """
+    feature, cut, left, n_nodes = trees.feature, trees.cut, trees.left, trees.n_nodes
+    if feature.ndim != 2 or cut.shape != feature.shape or left.shape != feature.shape:
+        raise ValueError("tree arrays differ in shape")
+    if n_nodes.shape != feature.shape[:1] or feature.shape[1] < 1:
+        raise ValueError("tree arrays have no nodes")
+    slots = np.arange(feature.shape[1])[None, :]
+    inner = feature >= 0
+    parents = np.zeros(feature.shape, dtype=np.int32)
+    batch, node = np.nonzero(inner)
+    child = left[batch, node]
+    if ((child <= node) | (child + 1 >= n_nodes[batch]) | (n_nodes[batch] > slots.size)).any():
+        raise ValueError("a tree's child index is out of range")
+    np.add.at(parents, (batch, child), 1)
+    np.add.at(parents, (batch, child + 1), 1)
+    used = slots < n_nodes[:, None]
+    if (n_nodes < 1).any() or (parents != (used & (slots > 0))).any():
+        raise ValueError("a tree's nodes are not connected")
+    if (feature < LEAF).any() or (feature >= n_features).any():
+        raise ValueError("a tree splits on a feature that does not exist")
+    if ((cut < 0) | (cut >= n_codes)).any():
+        raise ValueError("a tree's cut is out of range")
