@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from dtgfn.binning import (
     Binner,
     Feature,
-    binner_from_dict,
-    binner_to_dict,
     encode,
     fit_binner,
     rule,
 )
+from dtgfn.binning_state import binner_from_dict, binner_to_dict
 from dtgfn.tables import Column, Table, as_table, take
 
 BINNINGS = ("uniform", "quantile", "midpoint")
@@ -126,6 +125,17 @@ def test_uniform_thresholds_follow_the_formula(train, t):
     grid = low + (high - low) * (np.arange(1, t + 1) / (t + 1))
     expected = sorted({x for x in grid.tolist() if x < high})
     assert fitted(train, n_thresholds=t).thresholds.tolist() == expected
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(-30, 30), min_size=2, max_size=30), st.sampled_from([4, 9, 19]))
+def test_uniform_puts_ties_where_min_max_scaling_puts_them(tenths, t):
+    train = np.array(tenths) / 10  # few decimals: many values stand exactly on a threshold
+    assume(train.min() < train.max())
+    scaled = (train - train.min()) / (train.max() - train.min())
+    expected = np.searchsorted(np.linspace(0, 1, t + 2)[1:-1], scaled)
+    binner = fit_binner(table_of(numbers(train)), n_thresholds=t)
+    assert encode(binner, table_of(numbers(train))).ravel().tolist() == expected.tolist()
 
 
 def test_uniform_over_a_range_that_overflows():

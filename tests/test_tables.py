@@ -1,4 +1,4 @@
-"""Promises of tables.py: what comes in, what it becomes, and what it is refused with."""
+"""Promises of tables.py and files.py: what comes in, what it becomes, how it is refused."""
 
 import datetime
 import gzip
@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtgfn import tables
+from dtgfn import files
+from dtgfn.files import read_table
 from dtgfn.tables import (
     Column,
     Table,
@@ -23,7 +24,6 @@ from dtgfn.tables import (
     label,
     listing,
     parse_number,
-    read_table,
     split_column,
     take,
 )
@@ -458,5 +458,5 @@ def test_bad_parquet_is_refused_in_a_sentence(write, tmp_path, monkeypatch):
 
 
 def test_the_short_row_check_reads_the_file_only_if_needed(write, monkeypatch):
-    monkeypatch.setattr(tables, "_refuse_ragged", lambda *_: pytest.fail("read twice"))
+    monkeypatch.setattr(files, "_refuse_ragged", lambda *_: pytest.fail("read twice"))
     read_table(write("a,b\n,2\n1,3\n"))

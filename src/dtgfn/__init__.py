@@ -1,0 +1,57 @@
+"""The Bayesian posterior over decision trees.
+
+Examples
+--------
+>>> import dtgfn
+>>> model = dtgfn.DTGFNClassifier(inference="exact", max_depth=1, n_thresholds=3)
+>>> model.fit([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5).predict([[1.5]])
+array(['no'], dtype='<U3')
+
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dtgfn.engines.exact import BudgetExceeded
+    from dtgfn.estimators import DTGFNClassifier
+    from dtgfn.explain import tree_text
+    from dtgfn.inference import infer
+    from dtgfn.posterior import TreePosterior
+    from dtgfn.storage import load, save
+
+__version__ = "0.1.0"
+
+# Loaded on first use, so that `import dtgfn` (and `dtgfn --help`) costs next to nothing.
+_HOMES = {
+    "BudgetExceeded": "dtgfn.engines.exact",
+    "DTGFNClassifier": "dtgfn.estimators",
+    "TreePosterior": "dtgfn.posterior",
+    "infer": "dtgfn.inference",
+    "load": "dtgfn.storage",
+    "save": "dtgfn.storage",
+    "tree_text": "dtgfn.explain",
+}
+
+__all__ = [
+    "BudgetExceeded",
+    "DTGFNClassifier",
+    "TreePosterior",
+    "__version__",
+    "infer",
+    "load",
+    "save",
+    "tree_text",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dtgfn' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,9 +22,9 @@ Floats = npt.NDArray[np.float64]
 MAX_THRESHOLDS = 65_000  # a code, with one more for missing, must fit in uint16
 MAX_CATEGORIES = 254
 
-_NONE: Floats = np.empty(0)
-_HALF: Floats = np.array([0.5])
-_NONE.flags.writeable = _HALF.flags.writeable = False
+NONE: Floats = np.empty(0)
+HALF: Floats = np.array([0.5])
+NONE.flags.writeable = HALF.flags.writeable = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +114,7 @@ def fit_binner(
     >>> encode(binner, as_table([[1.0, "red"], [None, "green"]])).tolist()
     [[0, 1], [4, 0]]
     """
-    _check_settings(binning, n_thresholds)
+    check_settings(binning, n_thresholds)
     weights = _checked_weights(sample_weight, table.n_rows)
     if weights is not None and not weights.all():
         table, weights = take(table, weights > 0), weights[weights > 0]
@@ -125,7 +124,8 @@ def fit_binner(
     return Binner(tuple(specs), table.named, binning, int(n_thresholds))
 
 
-def _check_settings(binning: object, n_thresholds: object) -> None:
+def check_settings(binning: object, n_thresholds: object) -> None:
+    """Refuse a binning that is not known and a number of thresholds out of range."""
     if binning not in get_args(Binning):
         raise ValueError(
             f"binning is {binning!r}, but must be one of {listing(get_args(Binning))}."
@@ -161,13 +161,13 @@ def _fit_column(
 ) -> ColumnSpec:
     if column.kind == "category":
         categories, has_missing = _frequent_categories(column, weights)
-        return ColumnSpec(column.name, column.kind, _NONE, categories, has_missing)
+        return ColumnSpec(column.name, column.kind, NONE, categories, has_missing)
     values = cast(Floats, column.values)
     present = ~np.isnan(values)
     numbers = values[present] + 0.0  # makes 0.0 of -0.0
-    thresholds = _NONE
+    thresholds = NONE
     if column.kind == "boolean":
-        thresholds = _HALF if len(numbers) and numbers.min() < numbers.max() else _NONE
+        thresholds = HALF if len(numbers) and numbers.min() < numbers.max() else NONE
     elif len(numbers):
         thresholds = _thresholds(
             numbers, binning, n_thresholds, None if weights is None else weights[present]
@@ -194,13 +194,12 @@ def _thresholds(
     numbers: Floats, binning: Binning, n_thresholds: int, weights: Floats | None
 ) -> Floats:
     """Ascending thresholds, all below the largest number: others cannot split training rows."""
-    low, high = float(numbers.min()), float(numbers.max())
-    if low == high:
-        return _NONE
-    if binning == "uniform":
-        thresholds = np.unique(_uniform(low, high, n_thresholds))
-        return thresholds[thresholds < high]
     values, mass = _distinct(numbers, weights)
+    if len(values) == 1:
+        return NONE
+    if binning == "uniform":
+        thresholds = np.unique(_uniform(values, n_thresholds))
+        return thresholds[thresholds < values[-1]]
     if binning == "midpoint":
         n_gaps = len(values) - 1
         below = np.arange(n_gaps)
@@ -216,11 +215,22 @@ def _thresholds(
     return _between(values[below], values[below + 1])
 
 
-def _uniform(low: float, high: float, n_thresholds: int) -> Floats:
-    share = np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
-    if math.isfinite(high - low):
-        return low + (high - low) * share
-    return 2 * (low / 2 + (high / 2 - low / 2) * share)
+def _uniform(values: Floats, n_thresholds: int) -> Floats:
+    """Thresholds at even shares of the range, in raw units.
+
+    Training values fall on the side of a threshold that their min-max scaled copies fall on, also
+    where rounding in raw units would say otherwise: tables with few decimals have many such ties.
+    """
+    share = np.linspace(0.0, 1.0, n_thresholds + 2)[1:-1]
+    # Halves, where the range overflows.
+    unit = 1.0 if math.isfinite(float(values[-1]) - float(values[0])) else 0.5
+    scaled, low = values * unit, values[0] * unit
+    span = scaled[-1] - low
+    thresholds = (low + span * (np.arange(1, n_thresholds + 1) / (n_thresholds + 1))) / unit
+    above = np.searchsorted((scaled - low) / span, share, side="right")
+    thresholds = np.maximum(thresholds, values[above - 1])
+    ceiling = values[np.minimum(above, len(values) - 1)]
+    return np.where(thresholds < ceiling, thresholds, np.nextafter(ceiling, -np.inf))
 
 
 def _distinct(numbers: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
@@ -245,12 +255,12 @@ def _features_of(place: int, spec: ColumnSpec) -> list[Feature]:
     if spec.kind != "category":
         return [Feature(place, spec.name, spec.kind, spec.thresholds, None, spec.has_missing)]
     shown = spec.categories
-    if len(shown) == 2 and not spec.has_missing:
+    if len(shown) + spec.has_missing == 2:
         shown = shown[1:]  # the first indicator would only repeat the second
-    thresholds = _HALF if len(spec.categories) + spec.has_missing > 1 else _NONE
+    thresholds = HALF if len(spec.categories) + spec.has_missing > 1 else NONE
     features = [Feature(place, spec.name, "category", thresholds, text, False) for text in shown]
     if spec.has_missing:
-        features.append(Feature(place, spec.name, "missing", _HALF, None, False))
+        features.append(Feature(place, spec.name, "missing", HALF, None, False))
     return features
 
 
@@ -379,88 +389,3 @@ def _shown(thresholds: Floats, cut: int) -> str:
     digits = (float(f"{exact:.{digits}g}") for digits in range(6, 18))
     shown = next(value for value in digits if abs(value - exact) <= room)
     return repr(shown + 0.0).removesuffix(".0")
-
-
-def binner_to_dict(binner: Binner) -> dict[str, Any]:
-    """Describe a binner in lists, strings and numbers that survive JSON exactly.
-
-    >>> from dtgfn.tables import as_table
-    >>> binner_to_dict(fit_binner(as_table([["red"], ["blue"]])))["columns"][0]["categories"]
-    ['blue', 'red']
-    """
-    columns = [
-        {
-            "name": spec.name,
-            "kind": spec.kind,
-            "thresholds": spec.thresholds.tolist(),
-            "categories": list(spec.categories),
-            "has_missing": spec.has_missing,
-        }
-        for spec in binner.columns
-    ]
-    return {
-        "named": binner.named,
-        "binning": binner.binning,
-        "n_thresholds": binner.n_thresholds,
-        "columns": columns,
-    }
-
-
-def binner_from_dict(data: object) -> Binner:
-    """Rebuild a binner, trusting nothing: a ValueError says what is wrong.
-
-    >>> from dtgfn.tables import as_table
-    >>> binner = fit_binner(as_table([[1.0], [2.0]]), n_thresholds=3)
-    >>> binner_from_dict(binner_to_dict(binner)).features[0].thresholds.tolist()
-    [1.25, 1.5, 1.75]
-    """
-    fields = _fields(data, "binner", named=bool, binning=str, n_thresholds=int, columns=list)
-    _check_settings(fields["binning"], fields["n_thresholds"])
-    specs = tuple(_spec_from_dict(column, fields["n_thresholds"]) for column in fields["columns"])
-    names = {spec.name for spec in specs}
-    _demand(0 < len(specs) == len(names), "the columns of a binner need distinct names")
-    return Binner(specs, fields["named"], fields["binning"], fields["n_thresholds"])
-
-
-def _spec_from_dict(data: object, n_thresholds: int) -> ColumnSpec:
-    fields = _fields(
-        data, "column", name=str, kind=str, thresholds=list, categories=list, has_missing=bool
-    )
-    name, kind, has_missing = fields["name"], fields["kind"], fields["has_missing"]
-    _demand(kind in get_args(Kind), f"column {name!r} has the unknown kind {kind!r}")
-    raw, categories = fields["thresholds"], fields["categories"]
-    # isfinite of an int beyond float64 would raise, hence the comparison
-    numeric = all(type(x) in (int, float) and abs(x) <= sys.float_info.max for x in raw)
-    _demand(numeric, f"the thresholds of column {name!r} must be finite numbers")
-    thresholds = np.array(raw, dtype=np.float64)
-    _demand(
-        bool((thresholds[1:] > thresholds[:-1]).all()), f"column {name!r}: thresholds must ascend"
-    )
-    _demand(len(raw) <= n_thresholds, f"column {name!r} has more thresholds than n_thresholds")
-    _demand(kind == "number" or raw in ([], [0.5]), f"column {name!r} needs no such thresholds")
-    _demand(
-        all(type(text) is str for text in categories) and categories == sorted(set(categories)),
-        f"the categories of column {name!r} must be distinct strings in sorted order",
-    )
-    if kind == "category":
-        _demand(raw == [], f"column {name!r} is a category and must have no thresholds")
-        enough = len(categories) + has_missing > 0
-        _demand(enough and len(categories) <= MAX_CATEGORIES, f"column {name!r}: 1..254 categories")
-    else:
-        _demand(categories == [], f"column {name!r} is a {kind} and must have no categories")
-    return ColumnSpec(name, cast(Kind, kind), thresholds, tuple(categories), has_missing)
-
-
-def _fields(data: object, what: str, **types: type) -> dict[str, Any]:
-    _demand(isinstance(data, dict), f"a {what} must be a dict, not {type(data).__name__}")
-    fields = cast(dict[str, Any], data)
-    _demand(fields.keys() == types.keys(), f"a {what} must have the fields {listing(types)} only")
-    for key, expected in types.items():
-        found = type(fields[key])
-        _demand(found is expected, f"{key!r} must be {expected.__name__}, not {found.__name__}")
-    return fields
-
-
-def _demand(condition: bool, what: str) -> None:
-    if not condition:
-        raise ValueError(f"This is not a valid binner: {what}.")

@@ -34,7 +34,7 @@ def count_nodes(
     counts: Floats,
     n_rows: Ints,
 ) -> None:
-    """Add each row's weight to counts [B, N, C] and one to n_rows [B, N] at every node it passes."""
+    """Add each row's weight to counts [B, N, C], and one to n_rows [B, N], where it passes."""
     for b in range(feature.shape[0]):
         for i in range(codes.shape[0]):
             node = 0

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
+from dtgfn.binning import Binner, rule
 from dtgfn.kernels import Codes, Floats
 from dtgfn.score import Rows, Score
 from dtgfn.trees import TreeBatch
@@ -45,6 +47,11 @@ class TreePosterior:
         P(the tree has s splits), s = 0..S-1.
     solution : ModelAverage or None
         The exact model average, where the engine has one.
+    binner : Binner or None
+        How the user's columns became features and codes; None if the engine was given codes.
+    classes : array [C] or None
+        The user's label of each class.
+
     """
 
     trees: TreeBatch
@@ -61,8 +68,23 @@ class TreePosterior:
     score: Score
     engine: str
     solution: ModelAverage | None = None
+    binner: Binner | None = None
+    classes: npt.NDArray[Any] | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def class_names(self) -> list[str]:
+        """The classes as text."""
+        if self.classes is None:
+            return [str(c) for c in range(self.score.n_classes)]
+        return [str(label) for label in self.classes]
+
+    def rule(self, feature: int, cut: int) -> tuple[str, str]:
+        """Say what goes left and what goes right at a split, in the user's units."""
+        if self.binner is None:
+            return f"code {feature} <= {cut}", f"code {feature} > {cut}"
+        return rule(self.binner.features[feature], cut)
 
     @property
     def weights(self) -> Floats:

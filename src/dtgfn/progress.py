@@ -26,6 +26,7 @@ def progress_bar(verbose: bool) -> Iterator[Progress]:
     --------
     >>> with progress_bar(False) as progress:
     ...     progress("counting", 0.5)
+
     """
     if not verbose:
         yield silent

@@ -97,6 +97,7 @@ def make_score(
     --------
     >>> make_score(n_classes=2, n_features=4, n_thresholds=9, split_penalty="paper").prior
     PenaltyPrior(penalty=2.77...)
+
     """
     if isinstance(max_depth, bool) or not isinstance(max_depth, int | np.integer):
         raise ValueError(f"max_depth={max_depth!r} is not a whole number; give one from 0 to 30.")
@@ -166,8 +167,10 @@ def dirichlet_log_marginal(counts: Floats, concentration: float, table: Floats) 
         total += counts[c]
         value += math.lgamma(counts[c] + concentration)
     value -= n_classes * math.lgamma(concentration)
-    return value + math.lgamma(n_classes * concentration) - math.lgamma(
-        total + n_classes * concentration
+    return (
+        value
+        + math.lgamma(n_classes * concentration)
+        - math.lgamma(total + n_classes * concentration)
     )
 
 
@@ -228,9 +231,7 @@ def _rule_terms(trees: TreeBatch, rows: Rows, stop: Floats) -> Floats:
     for b in range(len(trees)):
         lowest = np.full(shape, np.iinfo(np.int32).max, dtype=np.int32)
         highest = np.full(shape, -1, dtype=np.int32)
-        node_code_ranges(
-            trees.feature[b], trees.cut[b], trees.left[b], rows.codes, lowest, highest
-        )
+        node_code_ranges(trees.feature[b], trees.cut[b], trees.left[b], rows.codes, lowest, highest)
         cuts = np.maximum(highest.astype(np.int64) - lowest, 0)
         varying = (cuts > 0).sum(axis=1)
         for node in range(trees.n_nodes[b]):

@@ -33,6 +33,7 @@ class TreeBatch:
     >>> stump = from_splits([{(): (0, 2)}])
     >>> route(stump, np.array([[1], [3]], dtype=np.uint16)).tolist()
     [[1, 2]]
+
     """
 
     feature: Ints

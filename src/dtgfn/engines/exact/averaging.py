@@ -8,14 +8,15 @@ summed by loops that serve all queries at once.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 from numba import njit
 
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
-from dtgfn.engines.exact.graph import Edges, Longs, Words, rows_of
+from dtgfn.engines.exact.graph import Edges, Longs, rows_of
 from dtgfn.engines.exact.one_level import Cuts, leaf_mean, list_cuts, make_cuts
-from dtgfn.engines.exact.problem import Loops, Problem
+from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import SupportLevel
 from dtgfn.kernels import Codes, Floats, Ints
 
@@ -52,7 +53,7 @@ def _average_piece(
     n_queries, n_classes = queries.shape[1], problem.score.n_classes
     stopped = np.zeros((n_queries, n_classes))
     mass = np.ones((1, n_queries))
-    for here, below in zip(support[:-1], support[1:], strict=True):
+    for here, below in pairwise(support):
         child_mass = np.zeros((len(below.level), n_queries))
         given = (here.level.bits, here.stop, here.edges, here.probability, problem.loops, queries)
         pass_down(*given, mass, child_mass, stopped)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dtgfn.engines.exact.graph import Longs, Words, rows_of
-from dtgfn.engines.exact.problem import Loops
+from dtgfn.engines.exact.graph import Longs, rows_of
+from dtgfn.engines.exact.problem import Loops, Words
 from dtgfn.engines.exact.two_levels import Pairs, make_pairs, number_cuts, sum_pairs
 from dtgfn.kernels import Floats, Ints
 
@@ -24,30 +24,37 @@ class Places(NamedTuple):
     """Where each query [Q] stands among the cuts of each feature [F] of a row set, and sums.
 
     A query is right of cuts 0..place-1, and of the share ``inside`` of the thresholds of cut
-    ``place``.
+    ``place``. All but the last of the classes are summed, C' = C - 1: the last one has the rest.
     """
 
     place: Ints  # [F, Q]
     inside: Floats  # [F, Q]
     z_left: Floats  # [U] sum over all trees on the left side of a first cut
     z_right: Floats  # [U]
-    table: Floats  # [C, (R + 1) * (R + 1)] the table G of a pair of features
-    step: Floats  # [C, R + 1] differences of a one-dimensional table, or of G's first row
-    edge: Floats  # [C, R + 1] differences of G's first column
+    weighted: Floats  # [C', entries] leaf weight times predictive probability of each class
+    table: Floats  # [C', (R + 1) * (R + 1)] the table G of a pair of features
+    start: Floats  # [C'] its first entry
+    step: Floats  # [C', R + 1] differences of a one-dimensional table, or of G's first row
+    corners: Floats  # [4, R + 1] weights of the four corners along a row of G
 
 
 @njit(cache=True, nogil=True)
 def make_places(loops: Loops, max_cuts: int, n_queries: int) -> Places:
     """Return scratch for any row set with at most ``max_cuts`` cuts."""
-    n_classes, width = loops.stats.shape[1], loops.rank_code.shape[1] + 1
+    n_classes, width = loops.stats.shape[1] - 1, loops.rank_code.shape[1] + 1
+    weighted = np.empty((n_classes, loops.table.value.shape[0]))
+    for c in range(n_classes):
+        weighted[c] = loops.table.value * loops.table.mean[:, c]
     return Places(
         np.empty((loops.ranks.shape[0], n_queries), np.int32),
         np.empty((loops.ranks.shape[0], n_queries)),
         np.empty(max_cuts),
         np.empty(max_cuts),
+        weighted,
         np.empty((n_classes, width * width)),
+        np.empty(n_classes),
         np.empty((n_classes, width)),
-        np.empty((n_classes, width)),
+        np.empty((4, width)),
     )
 
 
@@ -86,27 +93,27 @@ def add_single_feature(
     out: Floats,
 ) -> None:
     """Add first cuts on f whose child stops, and pairs of cuts that are both on f."""
-    value, mean, n_classes = loops.table.value, loops.table.mean, out.shape[1]
+    value, weighted, n_classes = loops.table.value, places.weighted, places.table.shape[0]
     a, b = pairs.offset[f], pairs.offset[f + 1]
     prefix, times = pairs.prefix, pairs.multiplicity
-    start = np.zeros(n_classes)
-    step = places.step
+    start, step = places.start, places.step
+    start[:] = 0.0
     step[:, : b - a + 1] = 0.0
     for i in range(a, b):
         below_i, above_i = prefix[i], total - prefix[i]
-        left = times[i] * split * value[below_i] * places.z_right[i]
-        right = times[i] * split * value[above_i] * places.z_left[i]
+        left, right = times[i] * split * places.z_right[i], times[i] * split * places.z_left[i]
         for c in range(n_classes):
-            start[c] += left * mean[below_i, c]
-            step[c, i - a] += right * mean[above_i, c] - left * mean[below_i, c]
+            start[c] += left * weighted[c, below_i]
+            step[c, i - a] += right * weighted[c, above_i] - left * weighted[c, below_i]
         for h in range(a, i):
             between = below_i - prefix[h]
-            both = times[i] * times[h] * split * split * value[between]
-            under_i = both * value[prefix[h]] * places.z_right[i]
-            over_h = both * value[above_i] * places.z_left[h]
+            both = times[i] * times[h] * split * split
+            under_i, over_h = both * places.z_right[i], both * places.z_left[h]
+            outer = under_i * value[prefix[h]] + over_h * value[above_i]
             for c in range(n_classes):
-                low, high = under_i * mean[prefix[h], c], over_h * mean[above_i, c]
-                middle = (under_i + over_h) * mean[between, c]
+                low = under_i * value[between] * weighted[c, prefix[h]]
+                high = over_h * value[between] * weighted[c, above_i]
+                middle = outer * weighted[c, between]
                 start[c] += low
                 step[c, h - a] += middle - low
                 step[c, i - a] += high - middle
@@ -117,6 +124,8 @@ def add_single_feature(
             step[c, i] = running
             running += change
     for q in range(out.shape[0]):
+        if factor[q] == 0.0:
+            continue
         place, inside = places.place[f, q], places.inside[f, q]
         for c in range(n_classes):
             reading = step[c, place]
@@ -132,50 +141,73 @@ def tabulate_pair(
     """Fill G for features f and g from the joint histogram in ``pairs.joint``.
 
     G[A, B] is what a query right of the first A cuts of f and the first B cuts of g gets; its mixed
-    differences are the corners' contributions ll - lr - rl + rr.
+    differences are the corners' contributions ll - lr - rl + rr, which are summed row by row.
     """
-    value, mean, n_classes = loops.table.value, loops.table.mean, loops.stats.shape[1]
-    a, b, c0, d = pairs.offset[f], pairs.offset[f + 1], pairs.offset[g], pairs.offset[g + 1]
-    n = d - c0
+    value = loops.table.value
+    a, b, c, d = pairs.offset[f], pairs.offset[f + 1], pairs.offset[g], pairs.offset[g + 1]
+    n = d - c
+    prefix, times = pairs.prefix[c:d], pairs.multiplicity[c:d]
+    z_left, z_right = places.z_left[c:d], places.z_right[c:d]
+    column, corner = pairs.column[:n], pairs.corner[:n]
+    column[:] = 0
+    w_ll, w_lr, w_rl, w_rr = (
+        places.corners[0],
+        places.corners[1],
+        places.corners[2],
+        places.corners[3],
+    )
+    n_classes = places.table.shape[0]
     places.step[:, : n + 1] = 0.0
-    places.edge[:, : b - a + 1] = 0.0
-    start = np.zeros(n_classes)
-    column = pairs.column
-    column[:n] = 0
+    places.start[:] = 0.0
     for i in range(a, b):
+        joint = pairs.joint[(i - a) * (n + 1) : (i - a) * (n + 1) + n]
         running = 0
-        row, below = (i - a) * (n + 1), (i - a + 1) * (n + 1)
         for h in range(n):
-            column[h] += pairs.joint[row + h]
+            column[h] += joint[h]
             running += column[h]
-            u = c0 + h
-            ll, lr, rl = running, pairs.prefix[i] - running, pairs.prefix[u] - running
-            rr = total - pairs.prefix[i] - rl
-            v_ll, v_lr, v_rl, v_rr = value[ll], value[lr], value[rl], value[rr]
-            both = pairs.multiplicity[i] * pairs.multiplicity[u] * split * split
-            left_i, right_i = both * places.z_left[i], both * places.z_right[i]
-            left_u, right_u = both * places.z_left[u], both * places.z_right[u]
-            w_ll = v_ll * (v_lr * right_i + v_rl * right_u)
-            w_lr = v_lr * (v_ll * right_i + v_rr * left_u)
-            w_rl = v_rl * (v_rr * left_i + v_ll * right_u)
-            w_rr = v_rr * (v_rl * left_i + v_lr * left_u)
-            for c in range(n_classes):
-                x_ll, x_lr = w_ll * mean[ll, c], w_lr * mean[lr, c]
-                x_rl, x_rr = w_rl * mean[rl, c], w_rr * mean[rr, c]
-                places.table[c, below + h + 1] = x_ll - x_lr - x_rl + x_rr
-                start[c] += x_ll
-                places.step[c, h] += x_lr - x_ll
-                places.edge[c, i - a] += x_rl - x_ll
-    for c in range(n_classes):
-        table = places.table[c]
-        table[0] = start[c]
+            corner[h] = running
+        left_of_i, beyond_i = pairs.prefix[i], total - pairs.prefix[i]
+        both = pairs.multiplicity[i] * split * split
+        left_i, right_i = both * places.z_left[i], both * places.z_right[i]
         for h in range(n):
-            table[h + 1] = table[h] + places.step[c, h]
-        for i in range(b - a):
-            row, below = i * (n + 1), (i + 1) * (n + 1)
-            table[below] = table[row] + places.edge[c, i]
+            ll, below_h = corner[h], prefix[h]
+            v_ll, v_lr = value[ll], value[left_of_i - ll]
+            v_rl, v_rr = value[below_h - ll], value[beyond_i - below_h + ll]
+            left_h, right_h = both * z_left[h], both * z_right[h]
+            w_ll[h] = times[h] * (v_lr * right_i + v_rl * right_h)
+            w_lr[h] = times[h] * (v_ll * right_i + v_rr * left_h)
+            w_rl[h] = times[h] * (v_rr * left_i + v_ll * right_h)
+            w_rr[h] = times[h] * (v_rl * left_i + v_lr * left_h)
+        for k in range(n_classes):
+            weighted = places.weighted[k]
+            table = places.table[k, (i - a + 1) * (n + 1) : (i - a + 2) * (n + 1)]
+            step = places.step[k]
+            start, edge = 0.0, 0.0
             for h in range(n):
-                table[below + h + 1] += table[row + h + 1] + table[below + h] - table[row + h]
+                ll, below_h = corner[h], prefix[h]
+                x_ll = w_ll[h] * weighted[ll]
+                x_lr = w_lr[h] * weighted[left_of_i - ll]
+                x_rl = w_rl[h] * weighted[below_h - ll]
+                x_rr = w_rr[h] * weighted[beyond_i - below_h + ll]
+                table[h + 1] = x_ll - x_lr - x_rl + x_rr
+                start += x_ll
+                step[h] += x_lr - x_ll
+                edge += x_rl - x_ll
+            places.start[k] += start
+            table[0] = edge
+    for k in range(n_classes):
+        table = places.table[k]
+        table[0] = places.start[k]
+        for h in range(n):
+            table[h + 1] = table[h] + places.step[k, h]
+        for i in range(b - a):
+            row, below = table[i * (n + 1) :], table[(i + 1) * (n + 1) :]
+            # Entry 0 holds the change of the first column; running sums of changes come on top.
+            change = below[0]
+            below[0] = row[0] + change
+            for h in range(n):
+                change += below[h + 1]
+                below[h + 1] = row[h + 1] + change
 
 
 @njit(cache=True, nogil=True)
@@ -186,7 +218,7 @@ def read_pair(f: int, g: int, width: int, factor: Floats, places: Places, out: F
             continue
         at = places.place[f, q] * width + places.place[g, q]
         x, y = places.inside[f, q], places.inside[g, q]
-        for c in range(out.shape[1]):
+        for c in range(places.table.shape[0]):
             table = places.table[c]
             reading = table[at]
             if x > 0.0:
@@ -214,6 +246,7 @@ def average_two_levels(
 
     ``queries`` [F, Q] are codes, ``order`` [F, Q] sorts them by each feature's code.
     """
+    before = out.copy()
     n_features, max_cuts = loops.ranks.shape[0], loops.rank_code.size
     n_groups = 1 + loops.group.max() if n_features > 0 else 1
     pairs = make_pairs(loops, max_cuts, n_groups)
@@ -235,8 +268,9 @@ def average_two_levels(
             z += pairs.multiplicity[u] * split * places.z_left[u] * places.z_right[u]
         for q in range(queries.shape[1]):
             factor[q] = mass[k, q] / z
-            for c in range(out.shape[1]):
-                out[q, c] += factor[q] * loops.table.value[total] * loops.table.mean[total, c]
+            out[q, out.shape[1] - 1] += mass[k, q]
+            for c in range(out.shape[1] - 1):
+                out[q, c] += factor[q] * places.weighted[c, total]
         find_places(s, loops, queries, order, pairs, places)
         for f in range(n_features):
             a, b = pairs.offset[f], pairs.offset[f + 1]
@@ -253,3 +287,8 @@ def average_two_levels(
                     pairs.joint[cell] += loops.table.packed[pairs.rows[i]]
                 tabulate_pair(f, g, total, split, loops, pairs, places)
                 read_pair(f, g, width, factor, places, out)
+    # The classes share each query's mass; what the others did not get is the last one's.
+    last = out.shape[1] - 1
+    for q in range(out.shape[0]):
+        for c in range(last):
+            out[q, last] -= out[q, c] - before[q, c]

@@ -28,7 +28,7 @@ def best_tree(problem: Problem, graph: Graph) -> TreeBatch:
             in_graph = False
             edges, children = expand(problem, this, run_here)
             levels_left = problem.score.max_depth - depth - 1
-            values = tail_values(problem, children, levels_left, run_here)
+            values = tail_values(problem, children, levels_left, run_here, with_columns=False)
         chosen = _best_edge(problem, this, edges, values, depth)
         if chosen is None:
             return

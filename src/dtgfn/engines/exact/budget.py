@@ -23,7 +23,7 @@ def run_here(work: Work, n_items: int) -> None:
     work(0, n_items)
 
 
-class BudgetExceeded(RuntimeError):
+class BudgetExceeded(RuntimeError):  # noqa: N818 (says what happened)
     """Exact inference would not fit, or did not fit, into the time or memory given."""
 
 
@@ -67,6 +67,7 @@ class Budget:
         Bytes allowed.
     n_jobs : int
         Threads; the compiled loops release the interpreter lock.
+
     """
 
     seconds: float | None

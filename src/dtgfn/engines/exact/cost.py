@@ -26,7 +26,7 @@ from dtgfn.engines.exact.graph import (
     expansion_bytes,
     root_level,
 )
-from dtgfn.engines.exact.inside import tail_values
+from dtgfn.engines.exact.inside import tail_values, values_bytes
 from dtgfn.engines.exact.problem import Problem
 
 # The guess is rough (the graph shares sub-problems in ways a walk cannot see), so only a clear
@@ -63,19 +63,23 @@ def estimate_cost(
     estimates the number of distinct row sets.
     """
     n_steps = problem.score.max_depth - tail_levels
+    n_walks = n_walks if n_steps else 1
     rng = np.random.default_rng(0)
     n_sets, n_edges = np.zeros((n_walks, n_steps + 1)), np.zeros((n_walks, n_steps))
     ends: list[Level] = []
+    root = root_level(problem)
+    from_root = expand(problem, root, run_here) if n_steps else None
     for walk in range(n_walks):
-        level, n_paths = root_level(problem), 1.0
+        level, n_paths = root, 1.0
         sides: list[Mask] = []
         n_sets[walk, 0] = 1.0
         for step in range(n_steps):
-            edges, children = expand(problem, level, run_here)
+            again = from_root if step == 0 else None
+            edges, children = again or expand(problem, level, run_here)
             n_edges[walk, step] = n_sets[walk, step] * edges.feature.size
             if edges.feature.size == 0:
                 break
-            edge, goes_left = rng.integers(edges.feature.size), rng.random() < 0.5
+            edge, goes_left = int(rng.integers(edges.feature.size)), rng.random() < 0.5
             child = edges.left[edge] if goes_left else edges.right[edge]
             level = children.take(np.array([child]))
             n_paths *= 2 * edges.feature.size
@@ -85,7 +89,7 @@ def estimate_cost(
     weight = n_sets[:, -1] / n_walks
     tails = _tail_seconds(problem, tail_levels, weight, ends) / n_jobs
     sets, edges_total = n_sets.mean(axis=0).sum(), n_edges.mean(axis=0)
-    per_set = 8 * (problem.n_words + 2 + problem.n_groups + 2**tail_levels + 2)
+    per_set = 8 * (problem.n_words + 2) + values_bytes(problem, 1, tail_levels)
     return CostEstimate(
         sub_problems=float(sets),
         seconds=tails + 3e-7 * float(edges_total.sum()),
@@ -126,7 +130,7 @@ def _tail_seconds(
     timed = np.arange(max(1, int(np.searchsorted(np.cumsum(work), TIMED_WORK))))
     timed = timed[: len(ends)]
     # The first call may have to compile.
-    tail_values(problem, together.take(np.argmin(work)[None]), tail_levels, run_here)
+    tail_values(problem, together.take(np.array([np.argmin(work)])), tail_levels, run_here)
     begun = time.perf_counter()
     tail_values(problem, together.take(timed), tail_levels, run_here)
     elapsed = time.perf_counter() - begun

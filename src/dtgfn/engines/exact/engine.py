@@ -11,7 +11,7 @@ import numpy as np
 from dtgfn.engines.exact.averaging import average_predictions
 from dtgfn.engines.exact.best import best_tree
 from dtgfn.engines.exact.budget import Budget, available_memory
-from dtgfn.engines.exact.cost import CostEstimate, estimate_cost, refuse_if_hopeless
+from dtgfn.engines.exact.cost import estimate_cost, refuse_if_hopeless
 from dtgfn.engines.exact.graph import (
     Edges,
     Level,
@@ -20,10 +20,11 @@ from dtgfn.engines.exact.graph import (
     expansion_bytes,
     root_level,
 )
-from dtgfn.engines.exact.inside import Values, level_values, tail_values
+from dtgfn.engines.exact.inside import Values, level_values, tail_values, values_bytes
 from dtgfn.engines.exact.problem import Problem, make_problem
 from dtgfn.engines.exact.sampling import sample_trees
 from dtgfn.engines.exact.support import Graph, SupportLevel, build_support
+from dtgfn.engines.exact.two_levels import scratch_bytes
 from dtgfn.kernels import Codes, Floats, Ints
 from dtgfn.posterior import TreePosterior
 from dtgfn.progress import Progress, silent
@@ -63,18 +64,9 @@ def infer_exact(
 ) -> TreePosterior:
     """Compute the posterior over trees by summing over all of them.
 
-    Parameters
-    ----------
-    rows, score
-        Training rows and the target.
-    column : int32 [d]
-        Source column of each feature, for inclusion probabilities per column.
-    n_trees : int
-        Independent posterior samples to draw.
-    time_budget : float or None
-        Seconds; what clearly needs more is refused at once, the rest is stopped in time.
-    memory_budget : int or None
-        Bytes; half of the free memory if None.
+    ``column`` [d] is the source column of each feature, 0..n_columns-1. What clearly needs more
+    than ``time_budget`` seconds is refused at once, the rest is stopped in time;
+    ``memory_budget`` is half of the free memory if None.
     """
     budget = Budget(
         seconds=time_budget,
@@ -83,11 +75,18 @@ def infer_exact(
         progress=progress,
         started=time.monotonic(),
     )
+    progress("preparing (the first run compiles)", 0.0)
     problem = make_problem(rows, score, column, n_columns)
     tail_levels = min(score.max_depth, 2 if problem.two_levels_at_once else 1)
+    if tail_levels == 2:
+        n_cuts = int(count_edges(problem, root_level(problem))[0])
+        budget.check_memory(scratch_bytes(problem, n_cuts) * budget.n_jobs, f"{n_cuts:,} cuts")
     cost = estimate_cost(problem, tail_levels, budget.n_jobs)
     refuse_if_hopeless(cost, budget)
+    progress("preparing (the first run compiles)", 1.0)
+    begun = time.monotonic()
     graph = solve(problem, tail_levels, budget)
+    solve_seconds = time.monotonic() - begun
     best = best_tree(problem, graph)
     solution = ExactSolution(problem, build_support(problem, graph), budget.n_jobs)
     trees = solution.sample(n_trees, np.random.default_rng(random_state))
@@ -109,7 +108,14 @@ def infer_exact(
         score=score,
         engine="exact",
         solution=solution,
-        diagnostics=_diagnostics(graph, solution, cost, budget),
+        diagnostics={
+            "sub_problems": sum(len(level) for level in graph.levels),
+            "support": sum(len(here.level) for here in solution.support),
+            "estimated_sub_problems": cost.sub_problems,
+            "estimated_seconds": cost.seconds,
+            "solve_seconds": solve_seconds,
+            "seconds": time.monotonic() - budget.started,
+        },
     )
 
 
@@ -124,6 +130,9 @@ def solve(problem: Problem, tail_levels: int, budget: Budget) -> Graph:
         new_edges, children = expand(problem, levels[-1], budget.run_in_order("finding row sets"))
         edges.append(new_edges)
         levels.append(children)
+    for depth, level in enumerate(levels):
+        n_bytes = values_bytes(problem, len(level), max_depth - depth)
+        budget.check_memory(n_bytes, f"{len(level):,} sub-problems")
     run = budget.run_anyhow("summing over trees")
     values: list[Values] = [tail_values(problem, levels[-1], tail_levels, run)]
     for depth in range(len(edges) - 1, -1, -1):
@@ -132,15 +141,3 @@ def solve(problem: Problem, tail_levels: int, budget: Budget) -> Graph:
         here = level_values(problem, levels[depth], edges[depth], values[0], levels_left, run)
         values.insert(0, here)
     return Graph(levels, edges, values)
-
-
-def _diagnostics(
-    graph: Graph, solution: ExactSolution, cost: CostEstimate, budget: Budget
-) -> dict[str, float]:
-    return {
-        "sub_problems": sum(len(level) for level in graph.levels),
-        "support": sum(len(here.level) for here in solution.support),
-        "estimated_sub_problems": cost.sub_problems,
-        "estimated_seconds": cost.seconds,
-        "seconds": time.monotonic() - budget.started,
-    }

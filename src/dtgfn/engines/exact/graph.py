@@ -54,13 +54,21 @@ class Nursery(NamedTuple):
     slots: Ints
     bits: Words
     keys: Words
-    count: Ints  # [1]
+    used: Ints  # [1] how many there are
 
 
 def root_level(problem: Problem) -> Level:
     """Return the level that holds only the set of all rows."""
-    key = np.bitwise_xor.reduce(problem.keys, axis=0)
-    return Level(problem.root_bits[None, :].copy(), key[None, :].copy())
+    return level_of(problem, problem.root_bits[None, :].copy())
+
+
+def level_of(problem: Problem, bits: Words) -> Level:
+    """Return the level of these row sets, with their keys made again."""
+    keys = np.zeros((bits.shape[0], 2), dtype=np.uint64)
+    for row, row_keys in enumerate(problem.keys):
+        holds = (bits[:, row // 64] >> np.uint64(row % 64)) & np.uint64(1)
+        keys ^= holds[:, None] * row_keys
+    return Level(bits, keys)
 
 
 def no_edges(n_sets: int) -> Edges:
@@ -124,9 +132,9 @@ def find_or_add(key0: np.uint64, key1: np.uint64, bits: Words, nursery: Nursery)
         if nursery.keys[child, 0] == key0 and nursery.keys[child, 1] == key1:
             return child
         slot = (slot + np.uint64(1)) & mask
-    child = nursery.count[0]
+    child = nursery.used[0]
     nursery.slots[slot] = child
-    nursery.count[0] = child + 1
+    nursery.used[0] = child + 1
     nursery.keys[child, 0] = key0
     nursery.keys[child, 1] = key1
     nursery.bits[child, :] = bits
@@ -211,9 +219,9 @@ def expand(problem: Problem, level: Level, run: Run) -> tuple[Edges, Level]:
         # Never more children than edge ends; pages that are not used are not touched.
         bits=np.empty((2 * n_edges, problem.n_words), np.uint64),
         keys=np.empty((2 * n_edges, 2), np.uint64),
-        count=np.zeros(1, np.int32),
+        used=np.zeros(1, np.int32),
     )
     tables = (level.bits, level.keys, problem.keys, problem.loops, edges, nursery)
     run(lambda first, last: fill_edges(first, last, *tables), len(level))
-    used = int(nursery.count[0])
+    used = int(nursery.used[0])
     return edges, Level(nursery.bits[:used].copy(), nursery.keys[:used].copy())

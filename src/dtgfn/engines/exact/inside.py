@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dtgfn.engines.exact.graph import Edges, Level, Run, Words, count_edges, rows_of
+from dtgfn.engines.exact.graph import Edges, Level, Run, count_edges, rows_of
 from dtgfn.engines.exact.one_level import sum_one_level
-from dtgfn.engines.exact.problem import Loops, Problem
+from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.two_levels import sum_two_levels
 from dtgfn.kernels import Floats
 from dtgfn.score import dirichlet_log_marginal
@@ -38,22 +38,37 @@ class Values:
     absent: Floats
 
 
-def empty_values(problem: Problem, n_sets: int, levels_left: int) -> Values:
+def empty_values(
+    problem: Problem, n_sets: int, levels_left: int, with_columns: bool = True
+) -> Values:
     """Return room for the values of a level."""
-    most_leaves = min(2**levels_left, problem.n_rows)
-    n_sizes = max(most_leaves, 2 ** min(levels_left, 2))  # the tails write all their sizes
     return Values(
         np.empty(n_sets),
         np.empty(n_sets),
-        np.empty((n_sets, n_sizes)),
-        np.empty((n_sets, problem.n_groups)),
+        np.empty((n_sets, n_sizes(problem, levels_left))),
+        np.empty((n_sets, problem.n_groups if with_columns else 0)),
     )
 
 
-def tail_values(problem: Problem, level: Level, levels_left: int, run: Run) -> Values:
-    """Values of the lowest level of a graph: at most two levels left with a table, else one."""
+def n_sizes(problem: Problem, levels_left: int) -> int:
+    """How many numbers of splits a tree may have; the tails write all of theirs."""
+    return max(min(2**levels_left, problem.n_rows), 2 ** min(levels_left, 2))
+
+
+def values_bytes(problem: Problem, n_sets: float, levels_left: int) -> float:
+    """Memory that the values of a level take."""
+    return 8.0 * n_sets * (2 + n_sizes(problem, levels_left) + problem.n_groups)
+
+
+def tail_values(
+    problem: Problem, level: Level, levels_left: int, run: Run, with_columns: bool = True
+) -> Values:
+    """Values of the lowest level of a graph: at most two levels left with a table, else one.
+
+    Without columns the use of columns is left out, which saves memory on wide tables.
+    """
     depth = problem.score.max_depth - levels_left
-    values = empty_values(problem, len(level), levels_left)
+    values = empty_values(problem, len(level), levels_left, with_columns)
     if levels_left == 0:
         stop = log_stop_weights(problem, level, depth, np.zeros(len(level), dtype=np.bool_))
         values.log_z[:], values.log_max[:] = stop, stop

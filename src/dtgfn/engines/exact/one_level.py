@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dtgfn.engines.exact.graph import Words, rows_of
-from dtgfn.engines.exact.problem import Loops
+from dtgfn.engines.exact.graph import rows_of
+from dtgfn.engines.exact.problem import Loops, Words
 from dtgfn.kernels import Floats, Ints
 from dtgfn.score import dirichlet_log_marginal
 
@@ -205,6 +205,8 @@ def sum_one_level(
         size[k, :] = 0.0
         size[k, 0] = stop / total
         size[k, 1] = 1.0 - size[k, 0]
+        if absent.shape[1] == 0:
+            continue
         absent[k, :] = 1.0
         for u in range(n_cuts):
             absent[k, loops.group[cuts.feature[u]]] -= cuts.weight[u] / total

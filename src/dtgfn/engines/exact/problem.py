@@ -1,4 +1,4 @@
-"""The table as the exact recursion wants it: distinct rows, ranked codes, leaf weights by look-up."""
+"""The table as the exact recursion wants it: distinct rows, ranked codes, tabulated leaves."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ class Problem:
         Random words; the xor over a row set names the set.
     root_bits : uint64 [W]
         All rows, as a bitset.
+
     """
 
     loops: Loops

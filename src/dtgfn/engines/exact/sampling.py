@@ -6,10 +6,10 @@ import numpy as np
 from numba import njit
 
 from dtgfn.engines.exact.budget import run_here
-from dtgfn.engines.exact.graph import Edges, Longs, Words, expand
+from dtgfn.engines.exact.graph import Edges, Longs, expand
 from dtgfn.engines.exact.inside import tail_values
 from dtgfn.engines.exact.one_level import list_cuts, make_cuts
-from dtgfn.engines.exact.problem import Loops, Problem
+from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import SupportLevel, step_probabilities
 from dtgfn.kernels import Floats, Ints
 from dtgfn.trees import TreeBatch, empty_batch
@@ -35,7 +35,7 @@ def sample_trees(
             sets, row_set = np.unique(row_set, return_inverse=True)
             level = last.take(sets)
             edges, last = expand(problem, level, run_here)
-            below = tail_values(problem, last, 1, run_here).log_z
+            below = tail_values(problem, last, 1, run_here, with_columns=False).log_z
             stop, probability = step_probabilities(
                 problem, level, edges, below, support[-1].log_z[sets], depth
             )
@@ -79,7 +79,7 @@ def draw_edges(
     for i in range(row_set.shape[0]):
         k = row_set[i]
         remaining = uniform[i] - stop[k]
-        pick = np.int64(-1)
+        pick = -1
         if remaining >= 0.0:
             for e in range(edges.start[k], edges.start[k + 1]):
                 pick = e

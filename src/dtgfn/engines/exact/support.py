@@ -67,10 +67,10 @@ def step_probabilities(
     problem: Problem, level: Level, edges: Edges, child_log_z: Floats, log_z: Floats, depth: int
 ) -> tuple[Floats, Floats]:
     """P(stop | set) [K] and P(cut | set) [E] of a level whose children's log Z is known."""
-    probability = np.empty(edges.feature.size)
-    edge_log_weights(0, len(level), edges, child_log_z, depth, problem.loops, probability)
+    weight = np.empty(edges.feature.size)
+    edge_log_weights(0, len(level), edges, child_log_z, depth, problem.loops, weight)
     owner = np.repeat(np.arange(len(level)), np.diff(edges.start))
-    probability = (edges.high - edges.low) * np.exp(probability - log_z[owner])
+    probability = np.exp(weight - log_z[owner]) * (edges.high - edges.low)
     stop = np.exp(log_stop_weights(problem, level, depth, np.diff(edges.start) > 0) - log_z)
     return stop, probability
 
@@ -117,3 +117,48 @@ def _drop(
     )
     total = stop + np.bincount(owner, probability[alive], minlength=len(level))
     return SupportLevel(level, log_z, stop / total, remaining, probability[alive] / total[owner])
+
+
+def check_support(problem: Problem, support: list[SupportLevel]) -> None:
+    """Refuse arrays that do not describe a support of this problem.
+
+    Files come from strangers, and the compiled loops do not check bounds.
+    """
+    n_rows, n_features = problem.n_rows, problem.feature.size
+    last_levels = problem.score.max_depth - (len(support) - 1)
+    if last_levels != min(problem.score.max_depth, 2 if problem.two_levels_at_once else 1):
+        raise ValueError("the support has the wrong number of levels")
+    padding = ~problem.root_bits
+    for here, n_children in zip(support, [*(len(s.level) for s in support[1:]), 0], strict=True):
+        bits, edges, n_sets = here.level.bits, here.edges, len(here.level)
+        if bits.shape[1:] != problem.root_bits.shape or n_sets == 0:
+            raise ValueError("the support's row sets do not fit the rows")
+        if (bits & padding).any() or not bits.any(axis=1).all():
+            raise ValueError("a row set of the support is empty or holds rows that do not exist")
+        sizes = {edges.feature.size, *(column.size for column in edges[1:])}
+        if sizes != {here.probability.size} or edges.start.shape != (n_sets + 1,):
+            raise ValueError("the support's edges differ in length")
+        if edges.start[0] != 0 or (np.diff(edges.start) < 0).any():
+            raise ValueError("the support's edges are out of order")
+        if edges.start[-1] != edges.feature.size:
+            raise ValueError("the support's edges are incomplete")
+        for index, limit in (
+            (edges.feature, n_features),
+            (edges.left, n_children),
+            (edges.right, n_children),
+        ):
+            if ((index < 0) | (index >= limit)).any():
+                raise ValueError("an edge of the support leads nowhere")
+        if ((edges.low < 0) | (edges.high <= edges.low) | (edges.high > 65_535)).any():
+            raise ValueError("a cut of the support is out of range")
+        if here.log_z.shape != (n_sets,) or not np.isfinite(here.log_z).all():
+            raise ValueError("the support's log Z is not finite")
+        if here.stop.shape != ((n_sets,) if n_children else (0,)):
+            raise ValueError("the support's stops differ in length")
+        if n_children:
+            owner = np.repeat(np.arange(n_sets), np.diff(edges.start))
+            total = here.stop + np.bincount(owner, here.probability, minlength=n_sets)
+            if not (np.abs(total - 1) < 1e-6).all() or (here.probability < 0).any():
+                raise ValueError("the support's probabilities do not sum to one")
+    if len(support[0].level) != 1 or n_rows < 1:
+        raise ValueError("the support has no root")

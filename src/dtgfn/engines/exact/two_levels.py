@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dtgfn.engines.exact.graph import Words, rows_of
-from dtgfn.engines.exact.problem import Loops
+from dtgfn.engines.exact.graph import rows_of
+from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.kernels import Floats, Ints
 
 
@@ -34,6 +34,11 @@ class Pairs(NamedTuple):
     corner: Ints  # [R]
     seen: Ints  # [R]
     rows: Ints  # [P]
+
+
+def scratch_bytes(problem: Problem, max_cuts: int) -> float:
+    """Memory that ``make_pairs`` takes, by its largest part."""
+    return 16.0 * problem.n_groups * max_cuts
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,186 @@
+"""DTGFNClassifier: the posterior over trees behind scikit-learn's classifier interface."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from dtgfn.binning import Binner, Binning, encode
+from dtgfn.explain import tree_text
+from dtgfn.inference import ENGINES, check_choice, infer
+from dtgfn.kernels import Floats
+from dtgfn.posterior import TreePosterior
+from dtgfn.predict import predict_proba
+from dtgfn.score import SplitPenalty
+from dtgfn.tables import Table, as_table
+from dtgfn.training import check_labels
+from dtgfn.trees import TreeBatch
+
+
+class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classify by averaging over the Bayesian posterior of decision trees.
+
+    Parameters
+    ----------
+    inference : {"exact"}
+        Engine. "exact" sums over all trees, and refuses tables for which that is out of reach.
+    max_depth : int
+        Edges on the longest path of a tree.
+    n_thresholds : int
+        Candidate thresholds per numeric column.
+    binning : {"uniform", "quantile", "midpoint"}
+        Where the candidates lie: evenly over the range, at quantiles, between neighbouring values.
+    leaf_concentration : float
+        Dirichlet parameter per class in each leaf.
+    split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
+        Prior over structures, see ``dtgfn.infer``.
+    temperature : float
+        The target is R^(1/temperature); above 1 the posterior is wider.
+    n_trees : int
+        Posterior samples kept in ``posterior_.trees``.
+    time_budget : float or None
+        Seconds after which ``fit`` gives up; None for no limit.
+    n_jobs : int or None
+        Threads, all cores if None.
+    random_state : int, RandomState or None
+        Seed of the sampled trees; the exact predictions do not depend on it.
+    verbose : bool
+        Whether to show progress.
+
+    Attributes
+    ----------
+    posterior_ : TreePosterior
+    log_evidence_ : float
+        log Z, the log marginal likelihood of the labels under this model.
+    best_tree_ : TreeBatch
+        The most probable tree; ``describe()`` writes it as rules.
+    classes_, n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = DTGFNClassifier(inference="exact", max_depth=2, n_thresholds=9).fit(X, y)
+    >>> model.predict_proba(X[:1]).round(3)
+    array([[0.996, 0.002, 0.002]])
+
+    """
+
+    def __init__(
+        self,
+        *,
+        inference: str = "exact",
+        max_depth: int = 5,
+        n_thresholds: int = 99,
+        binning: Binning = "uniform",
+        leaf_concentration: float = 0.1,
+        split_penalty: SplitPenalty = "mdl",
+        temperature: float = 1.0,
+        n_trees: int = 1000,
+        time_budget: float | None = 300.0,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.inference = inference
+        self.max_depth = max_depth
+        self.n_thresholds = n_thresholds
+        self.binning = binning
+        self.leaf_concentration = leaf_concentration
+        self.split_penalty = split_penalty
+        self.temperature = temperature
+        self.n_trees = n_trees
+        self.time_budget = time_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
+        """Infer the posterior from training rows X [n, columns] and labels y [n]."""
+        check_choice("inference", self.inference, tuple(ENGINES))
+        table = as_table(X)
+        self._check_columns(X, table, reset=True)
+        if y is None:
+            raise ValueError(
+                "This DTGFNClassifier estimator requires y to be passed, but the target y is None."
+            )
+        labels = column_or_1d(y, warn=True)
+        check_labels(labels)
+        check_classification_targets(labels)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        self.posterior_: TreePosterior = infer(
+            table,
+            labels,
+            engine=self.inference,
+            max_depth=self.max_depth,
+            n_thresholds=self.n_thresholds,
+            binning=self.binning,
+            leaf_concentration=self.leaf_concentration,
+            split_penalty=self.split_penalty,
+            temperature=self.temperature,
+            n_trees=self.n_trees,
+            sample_weight=sample_weight,
+            time_budget=self.time_budget,
+            n_jobs=self.n_jobs,
+            random_state=int(seed),
+            verbose=self.verbose,
+        )
+        self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Posterior mean of the class probabilities [n, C]."""
+        check_is_fitted(self)
+        table = as_table(X)
+        self._check_columns(X, table, reset=False)
+        return predict_proba(self.posterior_, encode(self.binner_, table))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Most probable class of each row [n]."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def describe(self) -> str:
+        """Write the most probable tree as nested rules in the user's units."""
+        check_is_fitted(self)
+        return tree_text(self.posterior_)
+
+    def _check_columns(self, X: Any, table: Table, *, reset: bool) -> None:
+        """Remember number and names of columns, or compare with them, as scikit-learn does."""
+        if not isinstance(X, Table):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = table.n_columns
+            if table.named:
+                self.feature_names_in_ = np.array(table.names, dtype=object)
+
+    @property
+    def binner_(self) -> Binner:
+        """How columns became codes."""
+        binner = self.posterior_.binner
+        assert binner is not None, "infer always sets it"
+        return binner
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log Z of the training labels."""
+        return self.posterior_.log_evidence
+
+    @property
+    def best_tree_(self) -> TreeBatch:
+        """The most probable tree, a batch of one."""
+        return self.posterior_.best_tree
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags

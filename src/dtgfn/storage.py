@@ -1,0 +1,265 @@
+"""What a model's file holds: a fitted estimator as meta data and arrays, and back, checked."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+import dtgfn
+from dtgfn.binning_state import binner_from_dict, binner_to_dict
+from dtgfn.container import Contents, StorageError, read_container, write_container
+from dtgfn.engines.exact.engine import ExactSolution
+from dtgfn.engines.exact.graph import Edges, level_of
+from dtgfn.engines.exact.problem import Problem, make_problem
+from dtgfn.engines.exact.support import SupportLevel, check_support
+from dtgfn.estimators import DTGFNClassifier
+from dtgfn.posterior import TreePosterior
+from dtgfn.score import BranchingPrior, Rows, Score, make_score
+from dtgfn.trees import TreeBatch, check_trees
+
+KIND = "dtgfn-model"
+VERSION = 1
+EDGE_ARRAYS = ("start", "feature", "low", "high", "left", "right")
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def save(model: DTGFNClassifier, path: str | Path) -> None:
+    """Write a fitted classifier to one file, whole or not at all.
+
+    The file holds the coded training rows (the exact average needs them), never raw values.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dtgfn import DTGFNClassifier, load, save
+    >>> model = DTGFNClassifier(max_depth=1).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, f"{folder}/model.dtgfn")
+    ...     load(f"{folder}/model.dtgfn").predict([[1.0]]).tolist()
+    [0]
+
+    """
+    check_is_fitted(model)
+    posterior = model.posterior_
+    assert posterior.binner is not None
+    assert posterior.classes is not None
+    params = {**model.get_params(), "verbose": False}
+    if not isinstance(params["random_state"], int | None):
+        params["random_state"] = None  # a generator's state is no part of the model
+    names = getattr(model, "feature_names_in_", None)
+    meta = {
+        "dtgfn": dtgfn.__version__,
+        "estimator": "DTGFNClassifier",
+        "params": params,
+        "feature_names": None if names is None else [str(name) for name in names],
+        "classes": posterior.classes.tolist(),
+        "classes_dtype": posterior.classes.dtype.kind,
+        "binner": binner_to_dict(posterior.binner),
+        "score": _score_to_dict(posterior.score),
+        "engine": posterior.engine,
+        "log_evidence": posterior.log_evidence,
+        "log_evidence_error": posterior.log_evidence_error,
+        "best_log_reward": posterior.best_log_reward,
+        "diagnostics": posterior.diagnostics,
+        "history": posterior.history,
+    }
+    write_container(path, KIND, VERSION, meta, _posterior_to_arrays(posterior))
+
+
+def load(path: str | Path) -> DTGFNClassifier:
+    """Read a classifier back; nothing in the file is executed, and whatever is odd is refused."""
+    contents = read_container(path, KIND, VERSION)
+    try:
+        return _model_from(contents)
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
+        reason = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise StorageError(f"{str(path)!r} is not a usable model: {reason}.") from None
+
+
+def _posterior_to_arrays(posterior: TreePosterior) -> Arrays:
+    rows = _merged(posterior.rows)
+    arrays: Arrays = {
+        "rows.codes": rows.codes,
+        "rows.labels": rows.labels,
+        "rows.weight": rows.weight,
+        "log_reward": posterior.log_reward,
+        "log_prob": posterior.log_prob,
+        "log_weight": posterior.log_weight,
+        "column_inclusion": posterior.column_inclusion,
+        "size_probability": posterior.size_probability,
+    }
+    for name, trees in (("trees", posterior.trees), ("best", posterior.best_tree)):
+        for field in ("feature", "cut", "left", "n_nodes"):
+            arrays[f"{name}.{field}"] = getattr(trees, field)
+    if isinstance(posterior.solution, ExactSolution):
+        for i, here in enumerate(posterior.solution.support):
+            arrays[f"support.{i}.bits"] = here.level.bits
+            arrays[f"support.{i}.log_z"] = here.log_z
+            arrays[f"support.{i}.stop"] = here.stop
+            arrays[f"support.{i}.probability"] = here.probability
+            for field in EDGE_ARRAYS:
+                arrays[f"support.{i}.{field}"] = getattr(here.edges, field)
+    return arrays
+
+
+def _merged(rows: Rows) -> Rows:
+    """Merge rows that are equal in codes and label: the posterior cannot tell them apart."""
+    keyed = np.column_stack([rows.codes, rows.labels])
+    distinct, member = np.unique(keyed, axis=0, return_inverse=True)
+    weight = np.zeros(len(distinct))
+    np.add.at(weight, member.ravel(), rows.weight)
+    return Rows(
+        np.ascontiguousarray(distinct[:, :-1], dtype=np.uint16),
+        distinct[:, -1].astype(np.int32),
+        weight,
+    )
+
+
+def _score_to_dict(score: Score) -> dict[str, Any]:
+    branching = isinstance(score.prior, BranchingPrior)
+    return {**asdict(score), "prior": {"branching": branching, **asdict(score.prior)}}
+
+
+def _score_from_dict(data: dict[str, Any]) -> Score:
+    prior = data["prior"]
+    penalty: Any = prior["penalty"] if not prior["branching"] else None
+    return make_score(
+        n_classes=data["n_classes"],
+        n_features=1,
+        n_thresholds=1,
+        max_depth=data["max_depth"],
+        leaf_concentration=data["leaf_concentration"],
+        split_penalty=("bcart", prior["base"], prior["decay"]) if penalty is None else penalty,
+        temperature=data["temperature"],
+    )
+
+
+def _model_from(contents: Contents) -> DTGFNClassifier:
+    meta, arrays = contents.meta, contents.arrays
+    if meta["estimator"] != "DTGFNClassifier":
+        raise ValueError(f"it holds an estimator of an unknown kind, {meta['estimator']!r}")
+    params = dict(meta["params"])
+    unknown = sorted(set(params) - set(DTGFNClassifier().get_params()))
+    if unknown:
+        raise ValueError(f"it has an unknown parameter, {unknown[0]!r}")
+    if isinstance(params["split_penalty"], list):
+        params["split_penalty"] = tuple(params["split_penalty"])
+    model = DTGFNClassifier(**params)
+    model.posterior_ = _posterior_from(meta, arrays)
+    model.classes_ = np.asarray(model.posterior_.classes)
+    model.n_features_in_ = len(model.binner_.columns)
+    if meta["feature_names"] is not None:
+        names = [str(name) for name in meta["feature_names"]]
+        if len(names) != model.n_features_in_:
+            raise ValueError("it has more or fewer column names than columns")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model
+
+
+def _posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
+    binner = binner_from_dict(meta["binner"])
+    score = _score_from_dict(meta["score"])
+    classes = _classes_from(meta["classes"], meta["classes_dtype"], score.n_classes)
+    n_features = len(binner.features)
+    rows = _rows_from(arrays, n_features, score.n_classes)
+    trees, best = (_trees_from(arrays, name, n_features) for name in ("trees", "best"))
+    if len(best) != 1:
+        raise ValueError("it has no best tree")
+    n_columns = len(binner.columns)
+    column = np.asarray(binner.feature_column, dtype=np.int32)
+    problem = make_problem(rows, score, column, n_columns)
+    support: list[SupportLevel] = []
+    while f"support.{len(support)}.bits" in arrays:
+        support.append(_support_from(arrays, f"support.{len(support)}.", problem))
+    check_support(problem, support)
+    size = _array(arrays, "size_probability", "f", 1)
+    return TreePosterior(
+        trees=trees,
+        log_reward=_array(arrays, "log_reward", "f", 1, len(trees)),
+        log_prob=_array(arrays, "log_prob", "f", 1, len(trees)),
+        log_weight=_array(arrays, "log_weight", "f", 1, len(trees)),
+        log_evidence=float(meta["log_evidence"]),
+        log_evidence_error=float(meta["log_evidence_error"]),
+        best_tree=best,
+        best_log_reward=float(meta["best_log_reward"]),
+        column_inclusion=_array(arrays, "column_inclusion", "f", 1, n_columns),
+        size_probability=size,
+        rows=rows,
+        score=score,
+        engine=str(meta["engine"]),
+        solution=ExactSolution(problem, support, os.cpu_count() or 1),
+        binner=binner,
+        classes=classes,
+        diagnostics=dict(meta["diagnostics"]),
+        history=list(meta["history"]),
+    )
+
+
+def _classes_from(values: Any, kind: str, n_classes: int) -> npt.NDArray[Any]:
+    allowed = {"b": bool, "i": int, "u": int, "f": float, "U": str, "O": str}
+    wanted = allowed[kind]
+    if not isinstance(values, list) or not all(type(value) is wanted for value in values):
+        raise ValueError("its class labels are not of one plain kind")
+    if len(values) != n_classes or len(set(values)) != n_classes:
+        raise ValueError("its class labels do not match its leaves")
+    return np.array(values, dtype=object if kind == "O" else None)
+
+
+def _rows_from(arrays: Arrays, n_features: int, n_classes: int) -> Rows:
+    codes = _array(arrays, "rows.codes", "u", 2)
+    if codes.shape[1] != n_features or codes.shape[0] < 1:
+        raise ValueError("its training rows do not match its columns")
+    labels = _array(arrays, "rows.labels", "i", 1, codes.shape[0]).astype(np.int32)
+    weight = _array(arrays, "rows.weight", "f", 1, codes.shape[0])
+    if ((labels < 0) | (labels >= n_classes)).any():
+        raise ValueError("a training row has a class that does not exist")
+    if not ((weight > 0) & np.isfinite(weight)).all():
+        raise ValueError("a training row has no usable weight")
+    return Rows(np.ascontiguousarray(codes, dtype=np.uint16), labels, weight)
+
+
+def _trees_from(arrays: Arrays, name: str, n_features: int) -> TreeBatch:
+    fields = {
+        field: np.ascontiguousarray(_array(arrays, f"{name}.{field}", "i", n_axes), dtype=np.int32)
+        for field, n_axes in (("feature", 2), ("cut", 2), ("left", 2), ("n_nodes", 1))
+    }
+    trees = TreeBatch(**fields)
+    check_trees(trees, n_features, n_codes=65_536)
+    return trees
+
+
+def _support_from(arrays: Arrays, prefix: str, problem: Problem) -> SupportLevel:
+    bits = np.ascontiguousarray(_array(arrays, prefix + "bits", "u", 2), dtype=np.uint64)
+    if bits.shape[1] != problem.n_words:
+        raise ValueError("the support's row sets do not fit the rows")
+    edges = Edges(
+        np.ascontiguousarray(_array(arrays, prefix + "start", "i", 1), dtype=np.int64),
+        *(
+            np.ascontiguousarray(_array(arrays, prefix + field, "i", 1), dtype=np.int32)
+            for field in EDGE_ARRAYS[1:]
+        ),
+    )
+    log_z, stop, probability = (
+        np.ascontiguousarray(_array(arrays, prefix + field, "f", 1), dtype=np.float64)
+        for field in ("log_z", "stop", "probability")
+    )
+    return SupportLevel(level_of(problem, bits), log_z, stop, edges, probability)
+
+
+def _array(
+    arrays: Arrays, name: str, kind: str, n_axes: int, length: int | None = None
+) -> npt.NDArray[Any]:
+    array = arrays[name]
+    if array.dtype.kind != kind or array.ndim != n_axes:
+        raise ValueError(f"its array {name} is of the wrong type or shape")
+    if length is not None and array.shape[0] != length:
+        raise ValueError(f"its array {name} is of the wrong length")
+    # A copy: the loops are compiled for arrays that may be written to.
+    return np.array(array)

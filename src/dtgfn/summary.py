@@ -1,0 +1,86 @@
+"""A fitted model as a plain dict, and that dict as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtgfn.estimators import DTGFNClassifier
+from dtgfn.explain import tree_text
+
+
+def summarise(model: DTGFNClassifier) -> dict[str, Any]:
+    """Gather what a person asks first about a fitted model; every value is plain JSON.
+
+    Examples
+    --------
+    >>> from dtgfn import DTGFNClassifier
+    >>> model = DTGFNClassifier(max_depth=1).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
+    >>> summarise(model)["columns"]
+    [{'name': 'x0', 'inclusion': 0.99...}]
+
+    """
+    posterior = model.posterior_
+    inclusion = zip(model.binner_.column_names, posterior.column_inclusion, strict=True)
+    return {
+        "engine": posterior.engine,
+        "settings": {
+            name: value
+            for name, value in model.get_params().items()
+            if name not in ("verbose", "n_jobs", "inference")
+        },
+        "rows": float(posterior.rows.weight.sum()),
+        "classes": posterior.class_names,
+        "log_evidence": posterior.log_evidence,
+        "log_evidence_error": posterior.log_evidence_error,
+        "mean_splits": posterior.mean_splits,
+        "size_probability": [float(p) for p in posterior.size_probability],
+        "columns": [
+            {"name": name, "inclusion": float(probability)}
+            for name, probability in sorted(inclusion, key=lambda pair: -pair[1])
+        ],
+        "best_tree": {
+            "log_reward": posterior.best_log_reward,
+            "probability": posterior.best_probability,
+            "n_splits": int(posterior.best_tree.n_splits[0]),
+            "depth": int(posterior.best_tree.depth[0]),
+            "rules": tree_text(posterior),
+        },
+        "sampled_trees": len(posterior.trees),
+        "diagnostics": posterior.diagnostics,
+    }
+
+
+def summary_text(summary: dict[str, Any], n_columns: int = 15) -> str:
+    """Write a summary for a terminal."""
+    best, diagnostics = summary["best_tree"], summary["diagnostics"]
+    exact = summary["log_evidence_error"] == 0
+    error = "exact" if exact else f"+- {summary['log_evidence_error']:.3f}"
+    lines = [
+        f"Posterior over decision trees ({summary['engine']} engine): {summary['rows']:g} rows, "
+        f"{len(summary['columns'])} columns, {len(summary['classes'])} classes "
+        f"({diagnostics.get('seconds', float('nan')):.2f} s)",
+        f"log evidence     {summary['log_evidence']:.4f} ({error})",
+        f"splits per tree  {summary['mean_splits']:.2f} on average; " + _sizes(summary),
+        "",
+        f"Most probable tree (posterior probability {best['probability']:.3g}, "
+        f"log R {best['log_reward']:.3f}):",
+        *("  " + line for line in best["rules"].splitlines()),
+        "",
+        "Probability that a column is used:",
+    ]
+    width = max(len(column["name"]) for column in summary["columns"][:n_columns])
+    for column in summary["columns"][:n_columns]:
+        bar = "#" * round(20 * column["inclusion"])
+        lines.append(f"  {column['name']:<{width}}  {column['inclusion']:.3f}  {bar}".rstrip())
+    if len(summary["columns"]) > n_columns:
+        lines.append(f"  ... and {len(summary['columns']) - n_columns} more (--json lists all)")
+    return "\n".join(lines)
+
+
+def _sizes(summary: dict[str, Any], n_shown: int = 3) -> str:
+    """The likeliest numbers of splits, e.g. '2 (61 %), 3 (30 %)'."""
+    probability = np.array(summary["size_probability"])
+    order = np.argsort(-probability)[:n_shown]
+    return ", ".join(f"{s} ({probability[s]:.0%})" for s in order if probability[s] >= 0.005)

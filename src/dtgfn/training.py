@@ -1,0 +1,75 @@
+"""From a user's table and labels to what engines take: binner, classes, coded training rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas
+
+from dtgfn.binning import Binner, Binning, encode, fit_binner
+from dtgfn.kernels import Floats
+from dtgfn.score import Rows
+from dtgfn.tables import Table, take
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Coded rows with the binner and classes [C] that give them meaning."""
+
+    rows: Rows
+    binner: Binner
+    classes: npt.NDArray[Any]
+
+
+def make_training_data(
+    table: Table,
+    y: npt.NDArray[Any],
+    *,
+    binning: Binning = "uniform",
+    n_thresholds: int = 99,
+    sample_weight: npt.ArrayLike | None = None,
+) -> TrainingData:
+    """Code a table; rows of weight zero count as absent.
+
+    Examples
+    --------
+    >>> from dtgfn.tables import as_table
+    >>> data = make_training_data(as_table([[1.0], [2.0], [3.0]]), np.array(["no", "yes", "yes"]))
+    >>> data.classes.tolist(), data.rows.labels.tolist()
+    (['no', 'yes'], [0, 1, 1])
+
+    """
+    if y.ndim != 1 or len(y) != table.n_rows:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {table.n_rows} "
+            f"rows, but y has shape {y.shape}; give one label per row."
+        )
+    check_labels(y)
+    classes, labels = np.unique(y, return_inverse=True)
+    binner = fit_binner(
+        table, binning=binning, n_thresholds=n_thresholds, sample_weight=sample_weight
+    )
+    weight: Floats = np.ones(table.n_rows)
+    if sample_weight is not None:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    present = weight > 0
+    if not present.all():
+        table, labels, weight = take(table, present), labels[present], weight[present]
+    rows = Rows(encode(binner, table), labels.astype(np.int32), weight)
+    return TrainingData(rows, binner, classes)
+
+
+def check_labels(y: npt.NDArray[Any]) -> None:
+    """Refuse labels that are missing or infinite."""
+    absent = np.flatnonzero(pandas.isna(y))
+    if absent.size:
+        raise ValueError(
+            f"Input y contains NaN: row {absent[0]} has no label; drop such rows before fitting."
+        )
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise ValueError(
+            f"Input y contains infinity in row {np.flatnonzero(np.isinf(y))[0]}; give class labels."
+        )

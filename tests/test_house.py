@@ -1,0 +1,93 @@
+"""The house: what imports what, and what importing the package costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import dtgfn
+
+SOURCE = Path(dtgfn.__file__).parent
+
+# Reading order is data-flow order: a file imports only from files above it.
+ORDER = [
+    "tables",
+    "files",
+    "binning",
+    "binning_state",
+    "kernels",
+    "trees",
+    "score",
+    "posterior",
+    "progress",
+    "training",
+    "engines.exact.problem",
+    "engines.exact.graph",
+    "engines.exact.one_level",
+    "engines.exact.two_levels",
+    "engines.exact.inside",
+    "engines.exact.support",
+    "engines.exact.budget",
+    "engines.exact.best",
+    "engines.exact.sampling",
+    "engines.exact.averaging_pairs",
+    "engines.exact.averaging",
+    "engines.exact.cost",
+    "engines.exact.engine",
+    "engines.exact",
+    "predict",
+    "inference",
+    "explain",
+    "estimators",
+    "container",
+    "storage",
+    "summary",
+    "cli",
+]
+
+
+def modules():
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if name not in ("", "engines"):
+            yield name, path
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dtgfn."):
+            yield node.module.removeprefix("dtgfn.")
+
+
+def test_every_file_has_its_place_in_the_order():
+    assert sorted(name for name, _ in modules()) == sorted(ORDER)
+
+
+def test_files_import_only_from_files_above_them():
+    for name, path in modules():
+        for other in imported(path):
+            assert ORDER.index(other) < ORDER.index(name), f"{name} imports {other}"
+
+
+def test_every_file_says_its_responsibility_in_its_first_line():
+    for name, path in modules():
+        first = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()
+        assert first, f"{name} does not say what it is for"
+        assert first[0].endswith("."), f"the first line of {name} is no sentence"
+
+
+def test_importing_the_package_is_cheap_and_does_not_import_torch():
+    code = (
+        "import sys, dtgfn\n"
+        "heavy = {'torch', 'numba', 'sklearn', 'pandas'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "from dtgfn import DTGFNClassifier, load\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_everything_public_can_be_had_and_nothing_else():
+    assert all(getattr(dtgfn, name) is not None for name in dtgfn.__all__)
+    assert set(dir(dtgfn)) == set(dtgfn.__all__)
