@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
-from dtgfn.engines.exact.graph import Edges, Longs, rows_of
+from dtgfn.engines.exact.graph import Edges, Longs, count_edges, rows_of
 from dtgfn.engines.exact.one_level import Cuts, leaf_mean, list_cuts, make_cuts
 from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import SupportLevel
@@ -62,12 +62,15 @@ def _average_piece(
     depth = len(support) - 1
     levels_left = problem.score.max_depth - depth
     bits = support[-1].level.bits
+    max_cuts = int(count_edges(problem, support[-1].level).max(initial=0))
     loop = average_two_levels if levels_left == 2 else average_one_level
+    # Predictions do not ask which column a cut is on, so all may count as one.
+    loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
 
     def work(first: int) -> Floats:
         # Every n_jobs-th row set: big and small ones alternate, so threads end together.
         part, out = slice(first, None, n_jobs), np.zeros((n_queries, n_classes))
-        given = (np.ascontiguousarray(bits[part]), depth, levels_left > 0, problem.loops)
+        given = (np.ascontiguousarray(bits[part]), max_cuts, depth, levels_left > 0, loops)
         loop(*given, queries, order, np.ascontiguousarray(mass[part]), out)
         return out
 
@@ -115,6 +118,7 @@ def pass_down(
 @njit(cache=True, nogil=True)
 def average_one_level(
     bits: Words,
+    max_cuts: int,
     depth: int,
     may_split: bool,
     loops: Loops,
@@ -128,7 +132,6 @@ def average_one_level(
     ``order`` [F, Q] sorts the queries by their code of each feature.
     """
     n_classes = loops.stats.shape[1]
-    max_cuts = loops.rank_code.size
     cuts = make_cuts(loops, max_cuts)
     below, above = np.empty((max_cuts + 1, n_classes)), np.empty((max_cuts + 1, n_classes))
     for k in range(bits.shape[0]):

@@ -234,6 +234,7 @@ def read_pair(f: int, g: int, width: int, factor: Floats, places: Places, out: F
 @njit(cache=True, nogil=True)
 def average_two_levels(
     bits: Words,
+    max_cuts: int,
     depth: int,
     may_split: bool,
     loops: Loops,
@@ -244,12 +245,12 @@ def average_two_levels(
 ) -> None:
     """Add the predictions of all trees with at most two levels, for each query's mass [K, Q].
 
-    ``queries`` [F, Q] are codes, ``order`` [F, Q] sorts them by each feature's code.
+    ``queries`` [F, Q] are codes, ``order`` [F, Q] sorts them by each feature's code. All features
+    must count as column 0.
     """
     before = out.copy()
-    n_features, max_cuts = loops.ranks.shape[0], loops.rank_code.size
-    n_groups = 1 + loops.group.max() if n_features > 0 else 1
-    pairs = make_pairs(loops, max_cuts, n_groups)
+    n_features = loops.ranks.shape[0]
+    pairs = make_pairs(loops, max_cuts, 1)
     places = make_places(loops, max_cuts, queries.shape[1])
     split = math.exp(loops.log_split[depth])
     factor = np.empty(queries.shape[1])
@@ -262,9 +263,10 @@ def average_two_levels(
         sum_pairs(s, total, n_cuts, loops, pairs)
         z = loops.table.value[total]
         for u in range(n_cuts):
-            left, right = pairs.left[:, u].sum(), pairs.right[:, u].sum()
-            places.z_left[u] = loops.table.value[pairs.prefix[u]] + split * left
-            places.z_right[u] = loops.table.value[total - pairs.prefix[u]] + split * right
+            m_left = loops.table.value[pairs.prefix[u]]
+            m_right = loops.table.value[total - pairs.prefix[u]]
+            places.z_left[u] = m_left + split * pairs.left[0, u]
+            places.z_right[u] = m_right + split * pairs.right[0, u]
             z += pairs.multiplicity[u] * split * places.z_left[u] * places.z_right[u]
         for q in range(queries.shape[1]):
             factor[q] = mass[k, q] / z
