@@ -86,7 +86,7 @@ def test_what_runs_out_of_time_is_stopped_soon_after(
 def test_what_needs_more_memory_is_refused_before_it_is_taken(prior):
     with pytest.raises(BudgetExceeded) as refusal:
         infer("iris", 99, 4, prior=prior, memory_budget=1000)
-    assert re.search(r"needs \d+ MB for [\d,]+ cuts, but only 0 MB", str(refusal.value))
+    assert re.search(r"need.* [MG]B.*, but only 0 MB may be used", str(refusal.value))
     assert "GFlowNet" in str(refusal.value)
 
 

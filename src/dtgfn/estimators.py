@@ -49,7 +49,7 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_jobs : int or None
         Threads, all cores if None.
     random_state : int, RandomState or None
-        Seed of the sampled trees; the exact predictions do not depend on it.
+        Seed of the sampled trees; exact predictions do not depend on it.
     verbose : bool
         Whether to show progress.
 

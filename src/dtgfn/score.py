@@ -59,10 +59,10 @@ class BranchingPrior:
 
     def node_terms(self, max_depth: int) -> tuple[Floats, Floats]:
         """Log prior of a stop and of a split at depth 0..max_depth (the rule comes on top)."""
-        split = self.base * (1.0 + np.arange(max_depth + 1)) ** -self.decay
-        stop = np.log1p(-split)
-        stop[max_depth] = 0.0
-        return stop, np.log(split)
+        log_split = math.log(self.base) - self.decay * np.log1p(np.arange(max_depth + 1))
+        log_stop = np.log1p(-np.exp(log_split))
+        log_stop[max_depth] = 0.0
+        return log_stop, log_split
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,11 @@ def make_score(
         raise ValueError(f"max_depth={max_depth!r} is not a whole number; give one from 0 to 30.")
     if not 0 <= max_depth <= 30:
         raise ValueError(f"max_depth={max_depth!r} is out of range; give a number from 0 to 30.")
-    _check_positive("leaf_concentration", leaf_concentration)
-    _check_positive("temperature", temperature)
+    _check_range("n_classes", n_classes, 1, 65_536)
+    _check_range("n_thresholds", n_thresholds, 1, 65_000)
+    # Beyond these the differences of log gammas lose their digits.
+    _check_range("leaf_concentration", leaf_concentration, 1e-6, 1e6)
+    _check_range("temperature", temperature, 1e-2, 1e6)
     prior = make_prior(split_penalty, n_features=n_features, n_thresholds=n_thresholds)
     return Score(
         n_classes=int(n_classes),
@@ -120,8 +123,8 @@ def make_prior(
 ) -> PenaltyPrior | BranchingPrior:
     """Turn ``split_penalty`` (a name, a number, or ("bcart", base, decay)) into a prior."""
     allowed = (
-        'give "mdl", "paper", a number >= 0, "bcart", or ("bcart", base, decay) '
-        "with 0 < base < 1 and decay >= 0"
+        'give "mdl", "paper", a number from 0 to 1e6, "bcart", or ("bcart", base, decay) '
+        "with 0 < base < 1 and 0 <= decay <= 1e6"
     )
     paper = math.log(4) + math.log(max(n_features, 1))
     if isinstance(split_penalty, str):
@@ -132,20 +135,20 @@ def make_prior(
         if split_penalty == "bcart":
             return BranchingPrior()
     elif isinstance(split_penalty, Real) and not isinstance(split_penalty, bool):
-        if math.isfinite(split_penalty) and split_penalty >= 0:
+        if 0 <= split_penalty <= 1e6:
             return PenaltyPrior(float(split_penalty))
     elif isinstance(split_penalty, tuple | list) and len(split_penalty) == 3:
         name, base, decay = split_penalty
         numbers = isinstance(base, Real) and isinstance(decay, Real)
-        if name == "bcart" and numbers and 0 < base < 1 and 0 <= decay < math.inf:
+        if name == "bcart" and numbers and 0 < base < 1 and 0 <= decay <= 1e6:
             return BranchingPrior(float(base), float(decay))
     raise ValueError(f"split_penalty={split_penalty!r} is not a prior; {allowed}.")
 
 
-def _check_positive(name: str, value: float) -> None:
+def _check_range(name: str, value: float, low: float, high: float) -> None:
     is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 < value < math.inf:
-        raise ValueError(f"{name}={value!r} is not usable; give a finite number above 0.")
+    if not is_number or not low <= value <= high:
+        raise ValueError(f"{name}={value!r} is out of range; give a number from {low} to {high}.")
 
 
 @njit(cache=True, nogil=True)

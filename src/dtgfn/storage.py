@@ -237,7 +237,7 @@ def _trees_from(arrays: Arrays, name: str, n_features: int) -> TreeBatch:
 
 def _support_from(arrays: Arrays, prefix: str, problem: Problem) -> SupportLevel:
     bits = np.ascontiguousarray(_array(arrays, prefix + "bits", "u", 2), dtype=np.uint64)
-    if bits.shape[1] != problem.n_words:
+    if bits.shape[1] != problem.n_words or (bits & ~problem.root_bits).any():
         raise ValueError("the support's row sets do not fit the rows")
     edges = Edges(
         np.ascontiguousarray(_array(arrays, prefix + "start", "i", 1), dtype=np.int64),

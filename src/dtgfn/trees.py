@@ -146,16 +146,18 @@ def check_trees(trees: TreeBatch, n_features: int, n_codes: int) -> None:
     if n_nodes.shape != feature.shape[:1] or feature.shape[1] < 1:
         raise ValueError("tree arrays have no nodes")
     slots = np.arange(feature.shape[1])[None, :]
+    if ((n_nodes < 1) | (n_nodes > slots.size)).any():
+        raise ValueError("a tree has more nodes than there is room for")
     inner = feature >= 0
     parents = np.zeros(feature.shape, dtype=np.int32)
     batch, node = np.nonzero(inner)
-    child = left[batch, node]
-    if ((child <= node) | (child + 1 >= n_nodes[batch]) | (n_nodes[batch] > slots.size)).any():
+    child = left[batch, node].astype(np.int64)
+    if ((child <= node) | (child + 1 >= n_nodes[batch])).any():
         raise ValueError("a tree's child index is out of range")
     np.add.at(parents, (batch, child), 1)
     np.add.at(parents, (batch, child + 1), 1)
     used = slots < n_nodes[:, None]
-    if (n_nodes < 1).any() or (parents != (used & (slots > 0))).any():
+    if (parents != (used & (slots > 0))).any():
         raise ValueError("a tree's nodes are not connected")
     if (feature < LEAF).any() or (feature >= n_features).any():
         raise ValueError("a tree splits on a feature that does not exist")

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
-from dtgfn.engines.exact.graph import Edges, Longs, count_edges, rows_of
+from dtgfn.engines.exact.graph import Edges, Longs, rows_of
 from dtgfn.engines.exact.one_level import Cuts, leaf_mean, list_cuts, make_cuts
 from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import SupportLevel
@@ -29,6 +29,8 @@ def average_predictions(
     problem: Problem, support: list[SupportLevel], codes: Codes, n_jobs: int
 ) -> Floats:
     """Posterior mean of the leaf probabilities [n, C] for rows of codes [n, d]."""
+    if codes.shape[0] == 0:
+        return np.zeros((0, problem.score.n_classes))
     distinct, member = np.unique(codes[:, problem.feature], axis=0, return_inverse=True)
     n_distinct = distinct.shape[0]
     widest = max(len(here.level) for here in support)
@@ -62,7 +64,6 @@ def _average_piece(
     depth = len(support) - 1
     levels_left = problem.score.max_depth - depth
     bits = support[-1].level.bits
-    max_cuts = int(count_edges(problem, support[-1].level).max(initial=0))
     loop = average_two_levels if levels_left == 2 else average_one_level
     # Predictions do not ask which column a cut is on, so all may count as one.
     loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
@@ -70,7 +71,7 @@ def _average_piece(
     def work(first: int) -> Floats:
         # Every n_jobs-th row set: big and small ones alternate, so threads end together.
         part, out = slice(first, None, n_jobs), np.zeros((n_queries, n_classes))
-        given = (np.ascontiguousarray(bits[part]), max_cuts, depth, levels_left > 0, loops)
+        given = (np.ascontiguousarray(bits[part]), problem.max_cuts, depth, levels_left > 0, loops)
         loop(*given, queries, order, np.ascontiguousarray(mass[part]), out)
         return out
 
@@ -137,7 +138,7 @@ def average_one_level(
     for k in range(bits.shape[0]):
         n_cuts, stop, _, _ = list_cuts(bits[k], depth, loops, cuts, True)
         if not may_split:
-            n_cuts = 0
+            n_cuts, stop = 0, 1.0
         total = stop
         for u in range(n_cuts):
             total += cuts.weight[u]

@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from dtgfn.progress import Progress
 
 Work = Callable[[int, int], None]
-WAY_OUT = (
+LESS_WORK = (
+    "Use fewer n_thresholds or a smaller max_depth; "
+    "larger problems are what the GFlowNet engine is for."
+)
+MORE_TIME = (
     "Use fewer n_thresholds, a smaller max_depth or a larger time_budget; "
     "larger problems are what the GFlowNet engine is for."
 )
@@ -81,7 +85,7 @@ class Budget:
         if n_bytes > self.memory:
             raise BudgetExceeded(
                 f"Exact inference needs {gigabytes(n_bytes)} for {what}, but only "
-                f"{gigabytes(self.memory)} may be used. {WAY_OUT}"
+                f"{gigabytes(self.memory)} may be used. {LESS_WORK}"
             )
 
     def check_time(self, stage: str, share: float) -> None:
@@ -89,7 +93,7 @@ class Budget:
         if self.seconds is not None and time.monotonic() - self.started > self.seconds:
             raise BudgetExceeded(
                 f"Exact inference did not finish within time_budget={self.seconds:g} s "
-                f"({share:.0%} of '{stage}' was done). {WAY_OUT}"
+                f"({share:.0%} of '{stage}' was done). {MORE_TIME}"
             )
 
     def run_in_order(self, stage: str) -> Callable[[Work, int], None]:

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn.engines.exact.budget import (
-    WAY_OUT,
+    LESS_WORK,
+    MORE_TIME,
     Budget,
     BudgetExceeded,
     duration,
@@ -126,7 +127,8 @@ def _tail_seconds(
     if tail_levels == 0:
         return 0.0
     together = Level(*(np.concatenate([getattr(e, n) for e in ends]) for n in ("bits", "keys")))
-    work = np.asarray(count_edges(problem, together), dtype=np.float64) ** tail_levels + 100.0
+    counts = count_edges(problem, together, run_here)
+    work = counts.astype(np.float64) ** tail_levels + 100.0
     timed = np.arange(max(1, int(np.searchsorted(np.cumsum(work), TIMED_WORK))))
     timed = timed[: len(ends)]
     # The first call may have to compile.
@@ -138,9 +140,14 @@ def _tail_seconds(
 
 
 def refuse_if_hopeless(cost: CostEstimate, budget: Budget) -> None:
-    """Say no before starting what clearly cannot end in time."""
+    """Say no before starting what clearly cannot end in time or fit into memory."""
+    if cost.n_bytes > CLEAR_EXCESS * budget.memory:
+        raise BudgetExceeded(
+            f"Exact inference would need {cost}, but only {gigabytes(budget.memory)} may be used. "
+            f"{LESS_WORK}"
+        )
     if budget.seconds is not None and cost.seconds > CLEAR_EXCESS * budget.seconds:
         raise BudgetExceeded(
             f"Exact inference would need {cost}, far more than "
-            f"time_budget={budget.seconds:g} s. {WAY_OUT}"
+            f"time_budget={budget.seconds:g} s. {MORE_TIME}"
         )

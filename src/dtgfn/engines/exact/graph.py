@@ -65,9 +65,7 @@ def root_level(problem: Problem) -> Level:
 def level_of(problem: Problem, bits: Words) -> Level:
     """Return the level of these row sets, with their keys made again."""
     keys = np.zeros((bits.shape[0], 2), dtype=np.uint64)
-    for row, row_keys in enumerate(problem.keys):
-        holds = (bits[:, row // 64] >> np.uint64(row % 64)) & np.uint64(1)
-        keys ^= holds[:, None] * row_keys
+    name_sets(bits, problem.keys, keys)
     return Level(bits, keys)
 
 
@@ -102,12 +100,22 @@ def rows_of(bits: Words, rows: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)
-def count_cuts(bits: Words, loops: Loops, counts: Ints) -> None:
-    """Count the distinct cuts of each row set [K]."""
+def name_sets(bits: Words, row_keys: Words, keys: Words) -> None:
+    """Xor the keys of the rows in each set [K, 2]."""
+    rows = np.empty(row_keys.shape[0], np.int32)
+    for k in range(bits.shape[0]):
+        for i in range(rows_of(bits[k], rows)):
+            keys[k, 0] ^= row_keys[rows[i], 0]
+            keys[k, 1] ^= row_keys[rows[i], 1]
+
+
+@njit(cache=True, nogil=True)
+def count_cuts(first: int, last: int, bits: Words, loops: Loops, counts: Ints) -> None:
+    """Count the distinct cuts of row sets first..last-1."""
     n_features, n_rows = loops.ranks.shape
     rows = np.empty(n_rows, np.int32)
     stamp = np.full(loops.rank_code.shape[1], -1, np.int64)
-    for k in range(bits.shape[0]):
+    for k in range(first, last):
         s = rows_of(bits[k], rows)
         total = 0
         for f in range(n_features):
@@ -194,10 +202,10 @@ def fill_edges(
                     row = following[row]
 
 
-def count_edges(problem: Problem, level: Level) -> Ints:
+def count_edges(problem: Problem, level: Level, run: Run) -> Ints:
     """Count the distinct cuts of each row set of a level [K]."""
     counts = np.empty(len(level), dtype=np.int32)
-    count_cuts(level.bits, problem.loops, counts)
+    run(lambda i, j: count_cuts(i, j, level.bits, problem.loops, counts), len(level))
     return counts
 
 
@@ -206,12 +214,16 @@ def expansion_bytes(problem: Problem, n_edges: float) -> float:
     return n_edges * (20 + 2 * (8 * problem.n_words + 16) + 32)
 
 
-def expand(problem: Problem, level: Level, run: Run) -> tuple[Edges, Level]:
+def expand(
+    problem: Problem, level: Level, run: Run, counts: Ints | None = None
+) -> tuple[Edges, Level]:
     """Cut every row set of a level in all distinct ways; return the edges and the next level.
 
-    ``run(work, n)`` calls ``work(first, last)`` over 0..n in pieces, in order, one at a time.
+    ``run(work, n)`` calls ``work(first, last)`` over 0..n in pieces, in order, one at a time;
+    ``counts`` may bring the number of cuts of each set.
     """
-    start = np.concatenate([[0], np.cumsum(count_edges(problem, level), dtype=np.int64)])
+    counts = count_edges(problem, level, run) if counts is None else counts
+    start = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     n_edges = int(start[-1])
     edges = Edges(start, *(np.empty(n_edges, np.int32) for _ in range(5)))
     nursery = Nursery(

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dtgfn.engines.exact.graph import Edges, Level, Run, count_edges, rows_of
+from dtgfn.engines.exact.graph import Edges, Level, Run, rows_of
 from dtgfn.engines.exact.one_level import sum_one_level
 from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.two_levels import sum_two_levels
@@ -75,8 +75,7 @@ def tail_values(
         values.size[:], values.absent[:] = 1.0, 1.0
         return values
     loop = sum_two_levels if levels_left == 2 else sum_one_level
-    max_cuts = int(count_edges(problem, level).max(initial=0))
-    given = (level.bits, max_cuts, depth, problem.loops)
+    given = (level.bits, problem.max_cuts, depth, problem.loops)
     out = (values.log_z, values.log_max, values.size, values.absent)
     run(lambda first, last: loop(first, last, *given, *out), len(level))
     return values

@@ -14,6 +14,8 @@ from dtgfn.score import Rows, Score, gamma_table, leaf_log_marginal
 Words = npt.NDArray[np.uint64]
 
 MAX_TABLE = 1 << 21
+# Two levels at once need a table over pairs of codes for each thread.
+MAX_CODES = 2048
 # Products of two table entries must stay well inside the range of a double.
 MAX_LOG_ENTRY = 330.0
 
@@ -60,6 +62,8 @@ class Problem:
         Number, in the user's code table, of each feature that varies.
     n_groups : int
         Number of source columns.
+    max_cuts : int
+        Distinct cuts of all rows; no row set has more.
     keys : uint64 [P, 2]
         Random words; the xor over a row set names the set.
     root_bits : uint64 [W]
@@ -71,6 +75,7 @@ class Problem:
     score: Score
     feature: Ints
     n_groups: int
+    max_cuts: int
     keys: Words
     root_bits: Words
 
@@ -87,7 +92,7 @@ class Problem:
     @property
     def two_levels_at_once(self) -> bool:
         """Whether the look-up table exists, and with it the fast sum over two levels."""
-        return self.loops.table.value.size > 0
+        return self.loops.table.value.size > 0 and self.loops.rank_code.shape[1] <= MAX_CODES
 
 
 def distinct_rows(rows: Rows, n_classes: int) -> tuple[npt.NDArray[np.uint16], Floats]:
@@ -132,6 +137,7 @@ def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Prob
         score=score,
         feature=varying,
         n_groups=n_columns,
+        max_cuts=sum(len(seen) - 1 for seen in codes_seen),
         # Fixed seed: the keys only name sets, and equal runs should be equal.
         keys=np.random.default_rng(0).integers(0, 2**64, size=(n_rows, 2), dtype=np.uint64),
         root_bits=np.packbits(bits, bitorder="little").view(np.uint64),

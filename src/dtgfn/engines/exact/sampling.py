@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
 
-from dtgfn.engines.exact.budget import run_here
-from dtgfn.engines.exact.graph import Edges, Longs, expand
-from dtgfn.engines.exact.inside import tail_values
+from dtgfn.engines.exact.graph import Edges, Longs, Run, rows_of
 from dtgfn.engines.exact.one_level import list_cuts, make_cuts
 from dtgfn.engines.exact.problem import Loops, Problem, Words
-from dtgfn.engines.exact.support import SupportLevel, step_probabilities
+from dtgfn.engines.exact.support import SupportLevel
+from dtgfn.engines.exact.two_levels import make_pairs, number_cuts, sum_pairs
 from dtgfn.kernels import Floats, Ints
 from dtgfn.trees import TreeBatch, empty_batch
 
 
 def sample_trees(
-    problem: Problem, support: list[SupportLevel], n_trees: int, rng: np.random.Generator
+    problem: Problem,
+    support: list[SupportLevel],
+    n_trees: int,
+    rng: np.random.Generator,
+    run: Run,
 ) -> TreeBatch:
     """Draw independent trees from the posterior.
 
@@ -25,36 +31,50 @@ def sample_trees(
     max_depth = problem.score.max_depth
     trees = empty_batch(n_trees, 2 * min(2**max_depth, problem.n_rows) - 1)
     tree, slot, row_set = np.arange(n_trees), np.zeros(n_trees, int), np.zeros(n_trees, int)
-    last = support[-1].level
-    for depth in range(max_depth - 1):
-        if depth < len(support) - 1:
-            here = support[depth]
-            edges, stop, probability = here.edges, here.stop, here.probability
-        else:
-            # The two-level sum did not build these children: only those drawn from are needed.
-            sets, row_set = np.unique(row_set, return_inverse=True)
-            level = last.take(sets)
-            edges, last = expand(problem, level, run_here)
-            below = tail_values(problem, last, 1, run_here, with_columns=False).log_z
-            stop, probability = step_probabilities(
-                problem, level, edges, below, support[-1].log_z[sets], depth
-            )
-        chosen = draw_edges(edges, stop, probability, row_set, rng.random(len(row_set)))
+    for here in support[:-1]:
+        edges = here.edges
+        chosen = draw_edges(edges, here.stop, here.probability, row_set, rng.random(len(row_set)))
         tree, slot, chosen = tree[chosen >= 0], slot[chosen >= 0], chosen[chosen >= 0]
         span = edges.high[chosen] - edges.low[chosen]
         cut = edges.low[chosen] + np.floor(rng.random(len(chosen)) * span).astype(np.int32)
         feature = problem.feature[edges.feature[chosen]]
         tree, slot = _split(trees, tree, slot, feature, cut)
         row_set = np.stack([edges.left[chosen], edges.right[chosen]], axis=1).ravel()
-    if max_depth > 0:
-        uniform = rng.random((len(row_set), 2))
-        order = np.argsort(row_set, kind="stable")
-        feature, cut = np.full(len(row_set), -1, np.int32), np.zeros(len(row_set), np.int32)
-        given = (last.bits, max_depth - 1, problem.loops, row_set.astype(np.int64), order, uniform)
-        draw_last_splits(*given, feature, cut)
+    bits = support[-1].level.bits[row_set]
+    for depth in range(len(support) - 1, max_depth):
+        # What is below the support is drawn set by set, each looked at once for all its draws.
+        bits, row_set = np.unique(bits, axis=0, return_inverse=True)
+        row_set = row_set.ravel()
+        draw = draw_first_of_two if max_depth - depth == 2 else draw_last
+        feature, cut, sides = _draw_splits(problem, draw, depth, bits, row_set, rng, run)
         split = feature >= 0
-        _split(trees, tree[split], slot[split], problem.feature[feature[split]], cut[split])
+        tree, slot = _split(
+            trees, tree[split], slot[split], problem.feature[feature[split]], cut[split]
+        )
+        bits = sides[split].reshape(-1, problem.n_words)
     return trees
+
+
+def _draw_splits(
+    problem: Problem,
+    draw: Callable[..., None],
+    depth: int,
+    bits: Words,
+    row_set: Longs,
+    rng: np.random.Generator,
+    run: Run,
+) -> tuple[Ints, Ints, Words]:
+    """Draw a feature (-1 to stop), a cut and the row sets of both sides for each open node."""
+    n_open = len(row_set)
+    feature, cut = np.full(n_open, -1, np.int32), np.zeros(n_open, np.int32)
+    sides = np.zeros((n_open, 2, problem.n_words), np.uint64)
+    order = np.argsort(row_set, kind="stable")
+    start = np.searchsorted(row_set[order], np.arange(len(bits) + 1))
+    # Which column a cut is on does not matter here, so all may count as one.
+    loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
+    given = (bits, problem.max_cuts, depth, loops, order, start, rng.random((n_open, 2)))
+    run(lambda first, last: draw(first, last, *given, feature, cut, sides), len(bits))
+    return feature, cut, sides
 
 
 def _split(
@@ -91,34 +111,97 @@ def draw_edges(
 
 
 @njit(cache=True, nogil=True)
-def draw_last_splits(
+def draw_last(
+    first: int,
+    last: int,
     bits: Words,
+    max_cuts: int,
     depth: int,
     loops: Loops,
-    row_set: Longs,
     order: Longs,
+    start: Longs,
     uniform: Floats,
     feature: Ints,
     cut: Ints,
+    sides: Words,
 ) -> None:
-    """Draw stop (feature -1) or (feature, cut) for each open node; ``order`` sorts the row sets."""
-    cuts = make_cuts(loops, loops.rank_code.size)
-    listed = -1
-    n_cuts, stop, total = 0, 0.0, 0.0
-    for position in range(order.shape[0]):
-        i = order[position]
-        if row_set[i] != listed:
-            listed = row_set[i]
-            n_cuts, stop, _, _ = list_cuts(bits[listed], depth, loops, cuts, False)
-            total = stop
-            for u in range(n_cuts):
-                total += cuts.weight[u]
-        remaining = uniform[i, 0] * total - stop
-        if remaining < 0.0:
-            continue
+    """Draw for open nodes with one level left; the children are leaves, so ``sides`` stay empty."""
+    cuts = make_cuts(loops, max_cuts)
+    for k in range(first, last):
+        n_cuts, stop, _, _ = list_cuts(bits[k], depth, loops, cuts, False)
+        total = stop
         for u in range(n_cuts):
-            feature[i] = cuts.feature[u]
-            cut[i] = cuts.low[u] + int(uniform[i, 1] * (cuts.high[u] - cuts.low[u]))
-            remaining -= cuts.weight[u]
+            total += cuts.weight[u]
+        for position in range(start[k], start[k + 1]):
+            i = order[position]
+            u = pick(uniform[i, 0] * total - stop, n_cuts, cuts.weight)
+            if u >= 0:
+                feature[i] = cuts.feature[u]
+                cut[i] = cuts.low[u] + int(uniform[i, 1] * (cuts.high[u] - cuts.low[u]))
+
+
+@njit(cache=True, nogil=True)
+def draw_first_of_two(
+    first: int,
+    last: int,
+    bits: Words,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    order: Longs,
+    start: Longs,
+    uniform: Floats,
+    feature: Ints,
+    cut: Ints,
+    sides: Words,
+) -> None:
+    """Draw for open nodes with two levels left, from the sums over pairs of cuts.
+
+    All features must count as column 0.
+    """
+    pairs = make_pairs(loops, max_cuts, 1)
+    value, split = loops.table.value, math.exp(loops.log_split[depth])
+    weight = np.empty(max_cuts)
+    for k in range(first, last):
+        s = rows_of(bits[k], pairs.rows)
+        total = 0
+        for i in range(s):
+            total += loops.table.packed[pairs.rows[i]]
+        n_cuts = number_cuts(s, loops, pairs)
+        sum_pairs(s, total, n_cuts, loops, pairs)
+        z = value[total]
+        for u in range(n_cuts):
+            z_left = value[pairs.prefix[u]] + split * pairs.left[0, u]
+            z_right = value[total - pairs.prefix[u]] + split * pairs.right[0, u]
+            weight[u] = pairs.multiplicity[u] * split * z_left * z_right
+            z += weight[u]
+        for position in range(start[k], start[k + 1]):
+            i = order[position]
+            u = pick(uniform[i, 0] * z - value[total], n_cuts, weight)
+            if u < 0:
+                continue
+            f = 0
+            while pairs.offset[f + 1] <= u:
+                f += 1
+            feature[i] = f
+            low = -1
+            for r in range(s):
+                row = pairs.rows[r]
+                side = 0 if pairs.position[f, r] <= u - pairs.offset[f] else 1
+                sides[i, side, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
+                if side == 0:
+                    low = max(low, loops.rank_code[f, loops.ranks[f, row]])
+            cut[i] = low + int(uniform[i, 1] * pairs.multiplicity[u])
+
+
+@njit(cache=True, nogil=True)
+def pick(remaining: float, n_cuts: int, weight: Floats) -> int:
+    """Return the cut where the cumulative weight passes ``remaining``, -1 (stop) if that is < 0."""
+    chosen = -1
+    if remaining >= 0.0:
+        for u in range(n_cuts):
+            chosen = u
+            remaining -= weight[u]
             if remaining < 0.0:
                 break
+    return chosen

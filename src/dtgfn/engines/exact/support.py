@@ -116,6 +116,8 @@ def _drop(
         right[alive],
     )
     total = stop + np.bincount(owner, probability[alive], minlength=len(level))
+    # A set whose every cut was dropped holds next to no mass: let it stop.
+    stop, total = np.where(total > 0, stop, 1.0), np.where(total > 0, total, 1.0)
     return SupportLevel(level, log_z, stop / total, remaining, probability[alive] / total[owner])
 
 
@@ -128,12 +130,11 @@ def check_support(problem: Problem, support: list[SupportLevel]) -> None:
     last_levels = problem.score.max_depth - (len(support) - 1)
     if last_levels != min(problem.score.max_depth, 2 if problem.two_levels_at_once else 1):
         raise ValueError("the support has the wrong number of levels")
-    padding = ~problem.root_bits
     for here, n_children in zip(support, [*(len(s.level) for s in support[1:]), 0], strict=True):
         bits, edges, n_sets = here.level.bits, here.edges, len(here.level)
         if bits.shape[1:] != problem.root_bits.shape or n_sets == 0:
             raise ValueError("the support's row sets do not fit the rows")
-        if (bits & padding).any() or not bits.any(axis=1).all():
+        if (bits & ~problem.root_bits).any() or not bits.any(axis=1).all():
             raise ValueError("a row set of the support is empty or holds rows that do not exist")
         sizes = {edges.feature.size, *(column.size for column in edges[1:])}
         if sizes != {here.probability.size} or edges.start.shape != (n_sets + 1,):

@@ -36,9 +36,9 @@ class Pairs(NamedTuple):
     rows: Ints  # [P]
 
 
-def scratch_bytes(problem: Problem, max_cuts: int) -> float:
-    """Memory that ``make_pairs`` takes, by its largest part."""
-    return 16.0 * problem.n_groups * max_cuts
+def scratch_bytes(problem: Problem) -> float:
+    """Memory that ``make_pairs`` takes, by its largest parts."""
+    return 16.0 * problem.n_groups * problem.max_cuts + 4.0 * problem.loops.rank_code.shape[1] ** 2
 
 
 @njit(cache=True, nogil=True)
