@@ -42,12 +42,17 @@ def available_memory() -> int:
 def duration(seconds: float) -> str:
     """Say a time as a person would.
 
-    >>> duration(0.25), duration(75), duration(7200)
-    ('0.2 s', '1.2 min', '2.0 h')
+    >>> duration(0.25), duration(75), duration(7200), duration(1e7), duration(1e12)
+    ('0.2 s', '1.2 min', '2.0 h', '115.7 days', '31,710 years')
     """
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+    if seconds < 3600:
+        return f"{seconds / 60:.1f} min"
+    if seconds < 2 * 86400:
+        return f"{seconds / 3600:.1f} h"
+    days = seconds / 86400
+    return f"{days:.1f} days" if days < 730 else f"{days / 365:,.0f} years"
 
 
 def gigabytes(n_bytes: float) -> str:
@@ -56,7 +61,7 @@ def gigabytes(n_bytes: float) -> str:
     >>> gigabytes(3.2e9), gigabytes(5e6)
     ('3.2 GB', '5 MB')
     """
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.0f} MB"
+    return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.0f} MB"
 
 
 @dataclass

@@ -48,10 +48,9 @@ class CostEstimate:
     n_bytes: float
 
     def __str__(self) -> str:
-        return (
-            f"about {self.sub_problems:,.0f} sub-problems, {duration(self.seconds)} "
-            f"and {gigabytes(self.n_bytes)}"
-        )
+        few = self.sub_problems < 1e9
+        count = f"{self.sub_problems:,.0f}" if few else f"{self.sub_problems:.0e}"
+        return f"about {count} sub-problems, {duration(self.seconds)} and {gigabytes(self.n_bytes)}"
 
 
 def estimate_cost(
@@ -141,13 +140,13 @@ def _tail_seconds(
 
 def refuse_if_hopeless(cost: CostEstimate, budget: Budget) -> None:
     """Say no before starting what clearly cannot end in time or fit into memory."""
-    if cost.n_bytes > CLEAR_EXCESS * budget.memory:
-        raise BudgetExceeded(
-            f"Exact inference would need {cost}, but only {gigabytes(budget.memory)} may be used. "
-            f"{LESS_WORK}"
-        )
     if budget.seconds is not None and cost.seconds > CLEAR_EXCESS * budget.seconds:
         raise BudgetExceeded(
             f"Exact inference would need {cost}, far more than "
             f"time_budget={budget.seconds:g} s. {MORE_TIME}"
+        )
+    if cost.n_bytes > CLEAR_EXCESS * budget.memory:
+        raise BudgetExceeded(
+            f"Exact inference would need {cost}, but only {gigabytes(budget.memory)} may be used. "
+            f"{LESS_WORK}"
         )
