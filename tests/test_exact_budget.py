@@ -107,7 +107,7 @@ def test_a_hopeless_problem_is_refused_within_seconds(prior):
     with pytest.raises(BudgetExceeded, match="GFlowNet") as refusal:
         infer("breast_cancer", 99, 5, prior=prior)
     assert time.monotonic() - begun < 20
-    assert re.search(r"about [\d,]+ sub-problems, .* h and .* GB", str(refusal.value))
+    assert re.search(r"about \S+ sub-problems, .* and .* GB", str(refusal.value))
 
 
 def test_no_time_budget_is_no_limit():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from dtgfn.progress import Progress
 
 Work = Callable[[int, int], None]
+SOON = 0.005
 LESS_WORK = (
     "Use fewer n_thresholds or a smaller max_depth; "
     "larger problems are what the GFlowNet engine is for."
@@ -121,12 +123,16 @@ class Budget:
         def run(work: Work, n_items: int) -> None:
             pieces = _Pieces(n_items)
 
-            def worker() -> None:
-                while (piece := pieces.next()) is not None:
+            def worker(seconds: float = math.inf) -> None:
+                ends = time.monotonic() + seconds
+                while time.monotonic() < ends and (piece := pieces.next()) is not None:
                     begun = time.monotonic()
                     work(*piece)
                     pieces.took(piece, time.monotonic() - begun)
 
+            worker(SOON)  # what is done at once is not worth starting threads for
+            if pieces.share_done() == 1.0:
+                return
             with ThreadPoolExecutor(self.n_jobs) as pool:
                 pending = {pool.submit(worker) for _ in range(self.n_jobs)}
                 try:
