@@ -121,7 +121,7 @@ class Budget:
         """Return a runner that does pieces on all threads, in any order."""
 
         def run(work: Work, n_items: int) -> None:
-            pieces = _Pieces(n_items)
+            pieces = _Pieces(n_items, self.n_jobs)
 
             def worker(seconds: float = math.inf) -> None:
                 ends = time.monotonic() + seconds
@@ -153,8 +153,9 @@ class Budget:
 class _Pieces:
     """Hands out ranges of work, sized so that each takes about a twentieth of a second."""
 
-    def __init__(self, n_items: int) -> None:
+    def __init__(self, n_items: int, n_jobs: int = 1) -> None:
         self.n_items = n_items
+        self.n_jobs = n_jobs
         self.position = 0
         self.done = 0
         self.size = 1
@@ -165,7 +166,9 @@ class _Pieces:
             if self.position >= self.n_items:
                 return None
             first = self.position
-            self.position = min(self.n_items, first + self.size)
+            # Towards the end pieces get smaller, so that all threads end together.
+            fair = (self.n_items - first) // (2 * self.n_jobs) + 1
+            self.position = min(self.n_items, first + min(self.size, fair))
             return first, self.position
 
     def took(self, piece: tuple[int, int], seconds: float) -> None:
