@@ -14,6 +14,7 @@ from dtgfn.tables import Kind, listing
 def binner_to_dict(binner: Binner) -> dict[str, Any]:
     """Describe a binner in lists, strings and numbers that survive JSON exactly.
 
+    >>> from dtgfn.binning import fit_binner
     >>> from dtgfn.tables import as_table
     >>> binner_to_dict(fit_binner(as_table([["red"], ["blue"]])))["columns"][0]["categories"]
     ['blue', 'red']
@@ -39,6 +40,7 @@ def binner_to_dict(binner: Binner) -> dict[str, Any]:
 def binner_from_dict(data: object) -> Binner:
     """Rebuild a binner, trusting nothing: a ValueError says what is wrong.
 
+    >>> from dtgfn.binning import fit_binner
     >>> from dtgfn.tables import as_table
     >>> binner = fit_binner(as_table([[1.0], [2.0]]), n_thresholds=3)
     >>> binner_from_dict(binner_to_dict(binner)).features[0].thresholds.tolist()

@@ -19,9 +19,9 @@ def tree_text(posterior: TreePosterior, tree: TreeBatch | None = None) -> str:
     ...                   max_depth=1, n_thresholds=3)
     >>> print(tree_text(posterior))
     if x0 <= 5
-        no  0.99  (10 rows)
+        no  0.990  (10 rows)
     else (x0 > 5)
-        yes  0.99  (10 rows)
+        yes  0.990  (10 rows)
 
     """
     tree = posterior.best_tree if tree is None else tree
@@ -36,7 +36,7 @@ def tree_text(posterior: TreePosterior, tree: TreeBatch | None = None) -> str:
             label, chance = posterior.class_names[best], probability[node, best]
             n_rows = counts[0, node].sum()
             rows_text = "1 row" if n_rows == 1 else f"{n_rows:g} rows"
-            lines.append(f"{indent}{label}  {chance:.2f}  ({rows_text})")
+            lines.append(f"{indent}{label}  {chance:.3f}  ({rows_text})")
             return
         left, right = posterior.rule(int(tree.feature[0, node]), int(tree.cut[0, node]))
         child = int(tree.left[0, node])
