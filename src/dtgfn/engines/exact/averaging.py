@@ -99,9 +99,10 @@ def pass_down(
     total, mean = np.empty(loops.stats.shape[1]), np.empty(loops.stats.shape[1])
     for k in range(bits.shape[0]):
         s = rows_of(bits[k], rows)
-        total[:] = 0.0
-        for i in range(s):
-            total += loops.stats[rows[i]]
+        for c in range(total.shape[0]):
+            total[c] = 0.0
+            for i in range(s):
+                total[c] += loops.stats[rows[i], c]
         leaf_mean(total, loops.concentration, mean)
         for q in range(queries.shape[1]):
             for c in range(mean.shape[0]):
@@ -162,11 +163,11 @@ def accumulate_cuts(
 ) -> None:
     """below[u]: right leaves of the cuts before u, summed; above[u]: left leaves from u on."""
     n_classes = below.shape[1]
-    below[first, :] = 0.0
+    for c in range(n_classes):
+        below[first, c], above[after, c] = 0.0, 0.0
     for u in range(first, after):
         for c in range(n_classes):
             below[u + 1, c] = below[u, c] + cuts.weight[u] / total * cuts.mean_right[u, c]
-    above[after, :] = 0.0
     for u in range(after - 1, first - 1, -1):
         for c in range(n_classes):
             above[u, c] = above[u + 1, c] + cuts.weight[u] / total * cuts.mean_left[u, c]

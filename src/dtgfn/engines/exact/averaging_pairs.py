@@ -16,7 +16,13 @@ from numba import njit
 
 from dtgfn.engines.exact.graph import Longs, rows_of
 from dtgfn.engines.exact.problem import Loops, Words
-from dtgfn.engines.exact.two_levels import Pairs, make_pairs, number_cuts, sum_pairs
+from dtgfn.engines.exact.two_levels import (
+    Pairs,
+    count_jointly,
+    make_pairs,
+    number_cuts,
+    sum_pairs,
+)
 from dtgfn.kernels import Floats, Ints
 
 
@@ -44,7 +50,8 @@ def make_places(loops: Loops, max_cuts: int, n_queries: int) -> Places:
     n_classes, width = loops.stats.shape[1] - 1, loops.rank_code.shape[1] + 1
     weighted = np.empty((n_classes, loops.table.value.shape[0]))
     for c in range(n_classes):
-        weighted[c] = loops.table.value * loops.table.mean[:, c]
+        for entry in range(weighted.shape[1]):
+            weighted[c, entry] = loops.table.value[entry] * loops.table.mean[entry, c]
     return Places(
         np.empty((loops.ranks.shape[0], n_queries), np.int32),
         np.empty((loops.ranks.shape[0], n_queries)),
@@ -97,8 +104,10 @@ def add_single_feature(
     a, b = pairs.offset[f], pairs.offset[f + 1]
     prefix, times = pairs.prefix, pairs.multiplicity
     start, step = places.start, places.step
-    start[:] = 0.0
-    step[:, : b - a + 1] = 0.0
+    for c in range(n_classes):
+        start[c] = 0.0
+        for i in range(b - a + 1):
+            step[c, i] = 0.0
     for i in range(a, b):
         below_i, above_i = prefix[i], total - prefix[i]
         left, right = times[i] * split * places.z_right[i], times[i] * split * places.z_left[i]
@@ -149,7 +158,8 @@ def tabulate_pair(
     prefix, times = pairs.prefix[c:d], pairs.multiplicity[c:d]
     z_left, z_right = places.z_left[c:d], places.z_right[c:d]
     column, corner = pairs.column[:n], pairs.corner[:n]
-    column[:] = 0
+    for h in range(n):
+        column[h] = 0
     w_ll, w_lr, w_rl, w_rr = (
         places.corners[0],
         places.corners[1],
@@ -157,8 +167,10 @@ def tabulate_pair(
         places.corners[3],
     )
     n_classes = places.table.shape[0]
-    places.step[:, : n + 1] = 0.0
-    places.start[:] = 0.0
+    for k in range(n_classes):
+        places.start[k] = 0.0
+        for h in range(n + 1):
+            places.step[k, h] = 0.0
     for i in range(a, b):
         joint = pairs.joint[(i - a) * (n + 1) : (i - a) * (n + 1) + n]
         running = 0
@@ -283,10 +295,7 @@ def average_two_levels(
                 width = pairs.offset[g + 1] - pairs.offset[g] + 1
                 if width == 1:
                     continue
-                pairs.joint[: (b - a + 1) * width] = 0
-                for i in range(s):
-                    cell = pairs.position[f, i] * width + pairs.position[g, i]
-                    pairs.joint[cell] += loops.table.packed[pairs.rows[i]]
+                count_jointly(s, f, g, b - a + 1, width, loops, pairs)
                 tabulate_pair(f, g, total, split, loops, pairs, places)
                 read_pair(f, g, width, factor, places, out)
     # The classes share each query's mass; what the others did not get is the last one's.

@@ -145,7 +145,8 @@ def find_or_add(key0: np.uint64, key1: np.uint64, bits: Words, nursery: Nursery)
     nursery.used[0] = child + 1
     nursery.keys[child, 0] = key0
     nursery.keys[child, 1] = key1
-    nursery.bits[child, :] = bits
+    for w in range(bits.shape[0]):
+        nursery.bits[child, w] = bits[w]
     return child
 
 
@@ -176,7 +177,8 @@ def fill_edges(
                 following[rows[i]] = bucket[rank]
                 bucket[rank] = rows[i]
                 lowest, highest = min(lowest, rank), max(highest, rank)
-            left_bits[:] = 0
+            for w in range(n_words):
+                left_bits[w] = 0
             left0, left1 = np.uint64(0), np.uint64(0)
             previous = -1
             for rank in range(lowest, highest + 1):

@@ -88,9 +88,10 @@ def leaf_log_marginals(bits: Words, loops: Loops, out: Floats) -> None:
     total = np.empty(loops.stats.shape[1])
     for k in range(bits.shape[0]):
         s = rows_of(bits[k], rows)
-        total[:] = 0.0
-        for i in range(s):
-            total += loops.stats[rows[i]]
+        for c in range(total.shape[0]):
+            total[c] = 0.0
+            for i in range(s):
+                total[c] += loops.stats[rows[i], c]
         out[k] = dirichlet_log_marginal(total, loops.concentration, loops.gammas)
 
 
@@ -162,9 +163,11 @@ def combine_level(
         log_z[k] = peak + math.log(total)
         log_max[k] = best
         stop_share = math.exp(stop[k] - log_z[k])
-        size[k, :] = 0.0
+        for i in range(n_sizes):
+            size[k, i] = 0.0
         size[k, 0] = stop_share
-        absent[k, :] = stop_share
+        for g in range(n_groups):
+            absent[k, g] = stop_share
         for e in range(begin, end):
             p = (edges.high[e] - edges.low[e]) * math.exp(weight[e] - log_z[k])
             left, right, own = edges.left[e], edges.right[e], loops.group[edges.feature[e]]

@@ -107,12 +107,14 @@ def _list_cuts_by_table(
                 best = max(best, one)
                 cuts.weight[n_cuts] = (high - low) * one
                 if with_means:
-                    cuts.mean_left[n_cuts, :] = table.mean[left]
-                    cuts.mean_right[n_cuts, :] = table.mean[total - left]
+                    for c in range(table.mean.shape[1]):
+                        cuts.mean_left[n_cuts, c] = table.mean[left, c]
+                        cuts.mean_right[n_cuts, c] = table.mean[total - left, c]
                 n_cuts += 1
             previous = rank
             left += cuts.packed_bucket[rank]
-    cuts.mean_stop[:] = table.mean[total]
+    for c in range(table.mean.shape[1]):
+        cuts.mean_stop[c] = table.mean[total, c]
     return n_cuts, stop, best, -table.scale * row_weight
 
 
@@ -124,15 +126,17 @@ def _list_cuts_by_formula(
     n_classes = loops.stats.shape[1]
     total, left, right = np.zeros(n_classes), np.zeros(n_classes), np.zeros(n_classes)
     for i in range(s):
-        total += loops.stats[rows[i]]
+        for c in range(n_classes):
+            total[c] += loops.stats[rows[i], c]
     n_cuts, n_varying = 0, 0
     for f in range(loops.ranks.shape[0]):
         lowest, highest = loops.rank_code.shape[1], -1
         for i in range(s):
             rank = loops.ranks[f, rows[i]]
             if seen[rank] == 0:
-                cuts.bucket[rank, :] = 0.0
                 seen[rank] = 1
+                for c in range(n_classes):
+                    cuts.bucket[rank, c] = 0.0
             for c in range(n_classes):
                 cuts.bucket[rank, c] += loops.stats[rows[i], c]
             lowest, highest = min(lowest, rank), max(highest, rank)
@@ -140,7 +144,8 @@ def _list_cuts_by_formula(
         rules = 0.0
         if loops.uniform_rules and highest > lowest:
             rules = math.log(loops.rank_code[f, highest] - loops.rank_code[f, lowest])
-        left[:] = 0.0
+        for c in range(n_classes):
+            left[c] = 0.0
         previous = -1
         for rank in range(lowest, highest + 1):
             if seen[rank] == 0:
@@ -202,12 +207,12 @@ def sum_one_level(
             total += cuts.weight[u]
         log_z[k] = reference + math.log(total)
         log_max[k] = reference + math.log(best)
-        size[k, :] = 0.0
         size[k, 0] = stop / total
         size[k, 1] = 1.0 - size[k, 0]
         if absent.shape[1] == 0:
             continue
-        absent[k, :] = 1.0
+        for g in range(absent.shape[1]):
+            absent[k, g] = 1.0
         for u in range(n_cuts):
             absent[k, loops.group[cuts.feature[u]]] -= cuts.weight[u] / total
         for g in range(absent.shape[1]):

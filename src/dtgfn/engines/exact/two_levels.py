@@ -92,7 +92,8 @@ def number_cuts(s: int, loops: Loops, pairs: Pairs) -> int:
             pairs.position[f, i] = place_of_row
             if place_of_row < place:
                 prefix[n_cuts + place_of_row] += loops.table.packed[rows[i]]
-        seen[lowest : highest + 1] = 0
+        for rank in range(lowest, highest + 1):
+            seen[rank] = 0
         for u in range(n_cuts + 1, n_cuts + place):
             prefix[u] += prefix[u - 1]
         n_cuts += place
@@ -133,7 +134,8 @@ def pair_two_features(
     best_left_g, best_right_g = pairs.best_left[c:d], pairs.best_right[c:d]
     n = d - c
     column, corner = pairs.column[:n], pairs.corner[:n]
-    column[:] = 0
+    for h in range(n):
+        column[h] = 0
     for i in range(a, b):
         joint = pairs.joint[(i - a) * (n + 1) : (i - a) * (n + 1) + n]
         running = 0
@@ -165,13 +167,26 @@ def pair_two_features(
 
 
 @njit(cache=True, nogil=True)
+def count_jointly(
+    s: int, f: int, g: int, height: int, width: int, loops: Loops, pairs: Pairs
+) -> None:
+    """Joint histogram [height, width] of packed counts over the places on features f and g."""
+    for cell in range(height * width):
+        pairs.joint[cell] = 0
+    for i in range(s):
+        cell = pairs.position[f, i] * width + pairs.position[g, i]
+        pairs.joint[cell] += loops.table.packed[pairs.rows[i]]
+
+
+@njit(cache=True, nogil=True)
 def sum_pairs(s: int, total: int, n_cuts: int, loops: Loops, pairs: Pairs) -> None:
     """Fill the sums over second cuts for every first cut of the row set."""
     n_features = loops.ranks.shape[0]
-    pairs.left[:, :n_cuts] = 0.0
-    pairs.right[:, :n_cuts] = 0.0
-    pairs.best_left[:n_cuts] = 0.0
-    pairs.best_right[:n_cuts] = 0.0
+    for u in range(n_cuts):
+        pairs.best_left[u], pairs.best_right[u] = 0.0, 0.0
+    for g in range(pairs.left.shape[0]):
+        for u in range(n_cuts):
+            pairs.left[g, u], pairs.right[g, u] = 0.0, 0.0
     value = loops.table.value
     for f in range(n_features):
         a, b = pairs.offset[f], pairs.offset[f + 1]
@@ -183,10 +198,7 @@ def sum_pairs(s: int, total: int, n_cuts: int, loops: Loops, pairs: Pairs) -> No
             if c == d:
                 continue
             width = d - c + 1
-            pairs.joint[: (b - a + 1) * width] = 0
-            for i in range(s):
-                cell = pairs.position[f, i] * width + pairs.position[g, i]
-                pairs.joint[cell] += loops.table.packed[pairs.rows[i]]
+            count_jointly(s, f, g, b - a + 1, width, loops, pairs)
             pair_two_features(a, b, c, d, total, loops.group[f], loops.group[g], value, pairs)
 
 
@@ -198,9 +210,11 @@ def sum_first_cuts(
     n_groups = absent.shape[0]
     stop = loops.table.value[total]
     z, best = stop, stop
-    size[:] = 0.0
+    for k in range(4):
+        size[k] = 0.0
     size[0] = stop
-    absent[:] = stop
+    for g in range(n_groups):
+        absent[g] = stop
     for f in range(loops.ranks.shape[0]):
         own = loops.group[f]
         for u in range(pairs.offset[f], pairs.offset[f + 1]):
@@ -225,7 +239,8 @@ def sum_first_cuts(
                     without_left = max(z_left - split * pairs.left[g, u], m_left)
                     without_right = max(z_right - split * pairs.right[g, u], m_right)
                     absent[g] += times * without_left * without_right
-    size /= z
+    for k in range(4):
+        size[k] /= z
     for g in range(n_groups):
         absent[g] = min(absent[g] / z, 1.0)
     return z, best
