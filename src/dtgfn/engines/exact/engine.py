@@ -86,6 +86,7 @@ def infer_exact(
     # The clock starts here: compiling, on a first run, is not the problem's fault.
     budget.started = time.monotonic()
     progress("preparing (the first run compiles)", 1.0)
+    progress(f"expected: {cost}", 1.0)
     graph = solve(problem, tail_levels, budget)
     solve_seconds = time.monotonic() - budget.started
     best = best_tree(problem, graph)
