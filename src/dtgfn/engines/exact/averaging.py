@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
-from dtgfn.engines.exact.graph import Edges, Longs, rows_of
+from dtgfn.engines.exact.graph import Edges, Longs, count_classes
 from dtgfn.engines.exact.one_level import Cuts, leaf_mean, list_cuts, make_cuts
 from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import SupportLevel
@@ -98,11 +98,7 @@ def pass_down(
     rows = np.empty(loops.stats.shape[0], np.int32)
     total, mean = np.empty(loops.stats.shape[1]), np.empty(loops.stats.shape[1])
     for k in range(bits.shape[0]):
-        s = rows_of(bits[k], rows)
-        for c in range(total.shape[0]):
-            total[c] = 0.0
-            for i in range(s):
-                total[c] += loops.stats[rows[i], c]
+        count_classes(bits[k], loops, rows, total)
         leaf_mean(total, loops.concentration, mean)
         for q in range(queries.shape[1]):
             for c in range(mean.shape[0]):

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dtgfn.engines.exact.graph import Longs, rows_of
+from dtgfn.engines.exact.graph import Longs
 from dtgfn.engines.exact.problem import Loops, Words
 from dtgfn.engines.exact.two_levels import (
     Pairs,
     count_jointly,
+    load_set,
     make_pairs,
-    number_cuts,
-    sum_pairs,
+    value_sides,
 )
 from dtgfn.kernels import Floats, Ints
 
@@ -35,8 +35,6 @@ class Places(NamedTuple):
 
     place: Ints  # [F, Q]
     inside: Floats  # [F, Q]
-    z_left: Floats  # [U] sum over all trees on the left side of a first cut
-    z_right: Floats  # [U]
     weighted: Floats  # [C', entries] leaf weight times predictive probability of each class
     table: Floats  # [C', (R + 1) * (R + 1)] the table G of a pair of features
     start: Floats  # [C'] its first entry
@@ -45,8 +43,8 @@ class Places(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def make_places(loops: Loops, max_cuts: int, n_queries: int) -> Places:
-    """Return scratch for any row set with at most ``max_cuts`` cuts."""
+def make_places(loops: Loops, n_queries: int) -> Places:
+    """Return scratch for any row set of the problem."""
     n_classes, width = loops.stats.shape[1] - 1, loops.rank_code.shape[1] + 1
     weighted = np.empty((n_classes, loops.table.value.shape[0]))
     for c in range(n_classes):
@@ -55,8 +53,6 @@ def make_places(loops: Loops, max_cuts: int, n_queries: int) -> Places:
     return Places(
         np.empty((loops.ranks.shape[0], n_queries), np.int32),
         np.empty((loops.ranks.shape[0], n_queries)),
-        np.empty(max_cuts),
-        np.empty(max_cuts),
         weighted,
         np.empty((n_classes, width * width)),
         np.empty(n_classes),
@@ -110,14 +106,14 @@ def add_single_feature(
             step[c, i] = 0.0
     for i in range(a, b):
         below_i, above_i = prefix[i], total - prefix[i]
-        left, right = times[i] * split * places.z_right[i], times[i] * split * places.z_left[i]
+        left, right = times[i] * split * pairs.z_right[i], times[i] * split * pairs.z_left[i]
         for c in range(n_classes):
             start[c] += left * weighted[c, below_i]
             step[c, i - a] += right * weighted[c, above_i] - left * weighted[c, below_i]
         for h in range(a, i):
             between = below_i - prefix[h]
             both = times[i] * times[h] * split * split
-            under_i, over_h = both * places.z_right[i], both * places.z_left[h]
+            under_i, over_h = both * pairs.z_right[i], both * pairs.z_left[h]
             outer = under_i * value[prefix[h]] + over_h * value[above_i]
             for c in range(n_classes):
                 low = under_i * value[between] * weighted[c, prefix[h]]
@@ -156,7 +152,7 @@ def tabulate_pair(
     a, b, c, d = pairs.offset[f], pairs.offset[f + 1], pairs.offset[g], pairs.offset[g + 1]
     n = d - c
     prefix, times = pairs.prefix[c:d], pairs.multiplicity[c:d]
-    z_left, z_right = places.z_left[c:d], places.z_right[c:d]
+    z_left, z_right = pairs.z_left[c:d], pairs.z_right[c:d]
     column, corner = pairs.column[:n], pairs.corner[:n]
     for h in range(n):
         column[h] = 0
@@ -180,7 +176,7 @@ def tabulate_pair(
             corner[h] = running
         left_of_i, beyond_i = pairs.prefix[i], total - pairs.prefix[i]
         both = pairs.multiplicity[i] * split * split
-        left_i, right_i = both * places.z_left[i], both * places.z_right[i]
+        left_i, right_i = both * pairs.z_left[i], both * pairs.z_right[i]
         for h in range(n):
             ll, below_h = corner[h], prefix[h]
             v_ll, v_lr = value[ll], value[left_of_i - ll]
@@ -263,23 +259,12 @@ def average_two_levels(
     before = out.copy()
     n_features = loops.ranks.shape[0]
     pairs = make_pairs(loops, max_cuts, 1)
-    places = make_places(loops, max_cuts, queries.shape[1])
+    places = make_places(loops, queries.shape[1])
     split = math.exp(loops.log_split[depth])
     factor = np.empty(queries.shape[1])
     for k in range(bits.shape[0]):
-        s = rows_of(bits[k], pairs.rows)
-        total = 0
-        for i in range(s):
-            total += loops.table.packed[pairs.rows[i]]
-        n_cuts = number_cuts(s, loops, pairs)
-        sum_pairs(s, total, n_cuts, loops, pairs)
-        z = loops.table.value[total]
-        for u in range(n_cuts):
-            m_left = loops.table.value[pairs.prefix[u]]
-            m_right = loops.table.value[total - pairs.prefix[u]]
-            places.z_left[u] = m_left + split * pairs.left[0, u]
-            places.z_right[u] = m_right + split * pairs.right[0, u]
-            z += pairs.multiplicity[u] * split * places.z_left[u] * places.z_right[u]
+        s, total, n_cuts = load_set(bits[k], loops, pairs)
+        z = value_sides(total, n_cuts, split, loops, pairs)
         for q in range(queries.shape[1]):
             factor[q] = mass[k, q] / z
             out[q, out.shape[1] - 1] += mass[k, q]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dtgfn.engines.exact.problem import Loops, Problem, Words
-from dtgfn.kernels import Ints
+from dtgfn.kernels import Floats, Ints
 
 Longs = npt.NDArray[np.int64]
 Run = Callable[[Callable[[int, int], None], int], None]
@@ -97,6 +97,16 @@ def rows_of(bits: Words, rows: Ints) -> int:
             word >>= one
             row += 1
     return n
+
+
+@njit(cache=True, nogil=True)
+def count_classes(bits: Words, loops: Loops, rows: Ints, total: Floats) -> None:
+    """Write the class counts [C] of a row set; ``rows`` [P] is scratch."""
+    s = rows_of(bits, rows)
+    for c in range(total.shape[0]):
+        total[c] = 0.0
+        for i in range(s):
+            total[c] += loops.stats[rows[i], c]
 
 
 @njit(cache=True, nogil=True)

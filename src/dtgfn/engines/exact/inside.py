@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dtgfn.engines.exact.graph import Edges, Level, Run, rows_of
+from dtgfn.engines.exact.graph import Edges, Level, Run, count_classes
 from dtgfn.engines.exact.one_level import sum_one_level
 from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.two_levels import sum_two_levels
@@ -87,11 +87,7 @@ def leaf_log_marginals(bits: Words, loops: Loops, out: Floats) -> None:
     rows = np.empty(loops.stats.shape[0], np.int32)
     total = np.empty(loops.stats.shape[1])
     for k in range(bits.shape[0]):
-        s = rows_of(bits[k], rows)
-        for c in range(total.shape[0]):
-            total[c] = 0.0
-            for i in range(s):
-                total[c] += loops.stats[rows[i], c]
+        count_classes(bits[k], loops, rows, total)
         out[k] = dirichlet_log_marginal(total, loops.concentration, loops.gammas)
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
-from dtgfn.engines.exact.graph import Edges, Longs, Run, rows_of
+from dtgfn.engines.exact.graph import Edges, Longs, Run
 from dtgfn.engines.exact.one_level import list_cuts, make_cuts
 from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import SupportLevel
-from dtgfn.engines.exact.two_levels import make_pairs, number_cuts, sum_pairs
+from dtgfn.engines.exact.two_levels import load_set, make_pairs, value_sides
 from dtgfn.kernels import Floats, Ints
 from dtgfn.trees import TreeBatch, empty_batch
 
@@ -160,24 +160,16 @@ def draw_first_of_two(
     All features must count as column 0.
     """
     pairs = make_pairs(loops, max_cuts, 1)
-    value, split = loops.table.value, math.exp(loops.log_split[depth])
+    split = math.exp(loops.log_split[depth])
     weight = np.empty(max_cuts)
     for k in range(first, last):
-        s = rows_of(bits[k], pairs.rows)
-        total = 0
-        for i in range(s):
-            total += loops.table.packed[pairs.rows[i]]
-        n_cuts = number_cuts(s, loops, pairs)
-        sum_pairs(s, total, n_cuts, loops, pairs)
-        z = value[total]
+        s, total, n_cuts = load_set(bits[k], loops, pairs)
+        z = value_sides(total, n_cuts, split, loops, pairs)
         for u in range(n_cuts):
-            z_left = value[pairs.prefix[u]] + split * pairs.left[0, u]
-            z_right = value[total - pairs.prefix[u]] + split * pairs.right[0, u]
-            weight[u] = pairs.multiplicity[u] * split * z_left * z_right
-            z += weight[u]
+            weight[u] = pairs.multiplicity[u] * split * pairs.z_left[u] * pairs.z_right[u]
         for position in range(start[k], start[k + 1]):
             i = order[position]
-            u = pick(uniform[i, 0] * z - value[total], n_cuts, weight)
+            u = pick(uniform[i, 0] * z - loops.table.value[total], n_cuts, weight)
             if u < 0:
                 continue
             f = 0

@@ -29,6 +29,8 @@ class Pairs(NamedTuple):
     right: Floats  # [G, U]
     best_left: Floats  # [U]
     best_right: Floats  # [U]
+    z_left: Floats  # [U] sum over all trees on the left side of a first cut (see value_sides)
+    z_right: Floats  # [U]
     joint: Ints  # [R * R] joint histogram of two features
     column: Ints  # [R]
     corner: Ints  # [R]
@@ -53,6 +55,8 @@ def make_pairs(loops: Loops, max_cuts: int, n_groups: int) -> Pairs:
         np.empty(max_cuts),
         np.empty((n_groups, max_cuts)),
         np.empty((n_groups, max_cuts)),
+        np.empty(max_cuts),
+        np.empty(max_cuts),
         np.empty(max_cuts),
         np.empty(max_cuts),
         np.empty(width * width, np.int32),
@@ -203,6 +207,30 @@ def sum_pairs(s: int, total: int, n_cuts: int, loops: Loops, pairs: Pairs) -> No
 
 
 @njit(cache=True, nogil=True)
+def load_set(bits: Words, loops: Loops, pairs: Pairs) -> tuple[int, int, int]:
+    """Number a row set's cuts and sum over their pairs; return its rows, packed count and cuts."""
+    s = rows_of(bits, pairs.rows)
+    total = 0
+    for i in range(s):
+        total += loops.table.packed[pairs.rows[i]]
+    n_cuts = number_cuts(s, loops, pairs)
+    sum_pairs(s, total, n_cuts, loops, pairs)
+    return s, total, n_cuts
+
+
+@njit(cache=True, nogil=True)
+def value_sides(total: int, n_cuts: int, split: float, loops: Loops, pairs: Pairs) -> float:
+    """Fill Z of both sides of every first cut and return Z of the set; one column only."""
+    z = loops.table.value[total]
+    for u in range(n_cuts):
+        below = pairs.prefix[u]
+        pairs.z_left[u] = loops.table.value[below] + split * pairs.left[0, u]
+        pairs.z_right[u] = loops.table.value[total - below] + split * pairs.right[0, u]
+        z += pairs.multiplicity[u] * split * pairs.z_left[u] * pairs.z_right[u]
+    return z
+
+
+@njit(cache=True, nogil=True)
 def sum_first_cuts(
     total: int, split: float, loops: Loops, pairs: Pairs, size: Floats, absent: Floats
 ) -> tuple[float, float]:
@@ -267,13 +295,10 @@ def sum_two_levels(
     pairs = make_pairs(loops, max_cuts, absent.shape[1])
     split = math.exp(loops.log_split[depth])
     for k in range(first, last):
-        s = rows_of(bits[k], pairs.rows)
-        total, weight = 0, 0.0
+        s, total, _ = load_set(bits[k], loops, pairs)
+        weight = 0.0
         for i in range(s):
-            total += loops.table.packed[pairs.rows[i]]
             weight += loops.table.row_weight[pairs.rows[i]]
-        n_cuts = number_cuts(s, loops, pairs)
-        sum_pairs(s, total, n_cuts, loops, pairs)
         z, best = sum_first_cuts(total, split, loops, pairs, size[k], absent[k])
         log_z[k] = math.log(z) - loops.table.scale * weight
         log_max[k] = math.log(best) - loops.table.scale * weight
