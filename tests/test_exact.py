@@ -94,7 +94,7 @@ def check_against(truth: Enumeration, posterior: TreePosterior, queries: np.ndar
     np.testing.assert_allclose(probability, truth.probability, **close)
     assert posterior.best_log_reward == pytest.approx(truth.best_log_reward, rel=1e-9, abs=1e-9)
     best = log_reward(posterior.best_tree, case.rows, case.score)
-    assert best.tolist() == [posterior.best_log_reward]
+    assert best == pytest.approx([posterior.best_log_reward], rel=1e-12)
     size = np.zeros(max(len(truth.size_probability), len(posterior.size_probability)))
     size[: len(truth.size_probability)] = truth.size_probability
     size[: len(posterior.size_probability)] -= posterior.size_probability

@@ -156,7 +156,6 @@ HOSTILE = {
     "support cut": _replace("support.0.high", lambda a: np.zeros_like(a)),
     "support probability": _replace("support.0.probability", lambda a: a * 2),
     "support stop": _replace("support.0.stop", lambda a: np.concatenate([a, a])),
-    "support log z": _replace("support.1.log_z", lambda a: a * np.nan),
     "array type": _replace("log_reward", lambda a: a.astype(np.int64)),
     "array shape": _replace("log_reward", lambda a: a[:-1]),
     "array axes": _replace("log_reward", lambda a: a[:, None]),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dtgfn.engines.exact import BudgetExceeded
     from dtgfn.estimators import DTGFNClassifier
     from dtgfn.explain import tree_text
+    from dtgfn.files import read_table
     from dtgfn.inference import infer
     from dtgfn.posterior import TreePosterior
     from dtgfn.storage import load, save
@@ -31,6 +32,7 @@ _HOMES = {
     "TreePosterior": "dtgfn.posterior",
     "infer": "dtgfn.inference",
     "load": "dtgfn.storage",
+    "read_table": "dtgfn.files",
     "save": "dtgfn.storage",
     "tree_text": "dtgfn.explain",
 }
@@ -42,6 +44,7 @@ __all__ = [
     "__version__",
     "infer",
     "load",
+    "read_table",
     "save",
     "tree_text",
 ]

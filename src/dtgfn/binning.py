@@ -218,19 +218,29 @@ def _thresholds(
 def _uniform(values: Floats, n_thresholds: int) -> Floats:
     """Thresholds at even shares of the range, in raw units.
 
-    Training values fall on the side of a threshold that their min-max scaled copies fall on, also
-    where rounding in raw units would say otherwise: tables with few decimals have many such ties.
+    A threshold is the largest number whose min-max scaled copy is at most the share. So ties, which
+    tables with few decimals are full of, fall as they do on scaled columns, in every row.
     """
     share = np.linspace(0.0, 1.0, n_thresholds + 2)[1:-1]
-    # Halves, where the range overflows.
-    unit = 1.0 if math.isfinite(float(values[-1]) - float(values[0])) else 0.5
-    scaled, low = values * unit, values[0] * unit
-    span = scaled[-1] - low
-    thresholds = (low + span * (np.arange(1, n_thresholds + 1) / (n_thresholds + 1))) / unit
-    above = np.searchsorted((scaled - low) / span, share, side="right")
-    thresholds = np.maximum(thresholds, values[above - 1])
-    ceiling = values[np.minimum(above, len(values) - 1)]
-    return np.where(thresholds < ceiling, thresholds, np.nextafter(ceiling, -np.inf))
+    unit = 1.0 if math.isfinite(float(values[-1]) - float(values[0])) else 0.5  # no overflow
+    low, span = values[0] * unit, values[-1] * unit - values[0] * unit
+    below, above = (np.full(n_thresholds, _place(values[k])) for k in (0, -1))
+    for _ in range(64):  # bisection over all doubles between the least and the largest value
+        middle = (below >> 1) + (above >> 1) + (below & above & 1)  # no overflow
+        fits = (_number(middle) * unit - low) / span <= share
+        below, above = np.where(fits, middle, below), np.where(fits, above, middle)
+    return _number(below)
+
+
+def _place(number: np.float64) -> np.int64:
+    """Place of a double among all doubles, in ascending order."""
+    bits = np.float64(number).view(np.int64)
+    return bits if bits >= 0 else np.int64(np.iinfo(np.int64).min) - bits
+
+
+def _number(place: npt.NDArray[np.int64]) -> Floats:
+    """Doubles at these places."""
+    return np.where(place >= 0, place, np.iinfo(np.int64).min - place).view(np.float64)
 
 
 def _distinct(numbers: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
@@ -386,6 +396,8 @@ def _shown(thresholds: Floats, cut: int) -> str:
     exact = float(thresholds[cut])
     neighbours = np.delete(thresholds[max(cut - 1, 0) : cut + 2], min(cut, 1))
     room = min((abs(exact - float(other)) for other in neighbours), default=math.inf) / 10
+    if abs(exact) < min(room, 1e-12 * float(np.abs(thresholds).max())):
+        return "0"  # off by what rounding left of the others
     digits = (float(f"{exact:.{digits}g}") for digits in range(6, 18))
     shown = next(value for value in digits if abs(value - exact) <= room)
     return repr(shown + 0.0).removesuffix(".0")

@@ -31,12 +31,13 @@ def main() -> None:
 
     try:
         app()
-    except (ValueError, TypeError, OSError, BudgetExceeded) as error:
+    except (ValueError, TypeError, OSError, MemoryError, BudgetExceeded) as error:
         if isinstance(error, BrokenPipeError):
             # The reader of our output went away (as `head` does); that is no failure.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        print("dtgfn: " + " ".join(str(error).split()), file=sys.stderr)
+        sentence = " ".join(str(error).split()) or "there is not enough memory for this table."
+        print(f"dtgfn: {sentence}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         print("dtgfn: interrupted; nothing was written.", file=sys.stderr)
@@ -228,6 +229,11 @@ def _labels(column: Column) -> Any:
             raise ValueError(
                 f"Column {column.name!r} holds numbers such as {present[0]:g}, not classes; "
                 "dtgfn classifies, so give a target with a few labels."
+            )
+        if (np.abs(present) > 2**53).any():
+            raise ValueError(
+                f"Column {column.name!r} holds numbers too large to be told apart; "
+                "write the labels as text."
             )
         if len(present) == len(numbers):
             return numbers.astype(np.int64)

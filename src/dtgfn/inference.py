@@ -65,7 +65,7 @@ def infer(
     time_budget : float or None
         Seconds after which inference is given up; None for no limit.
     n_jobs : int or None
-        Threads, all cores if None.
+        Threads, all cores if None or -1.
     random_state : int, Generator or None
         Seed of the sampled trees.
     verbose : bool
@@ -81,10 +81,14 @@ def infer(
     """
     check_choice("engine", engine, tuple(ENGINES))
     check_whole("n_trees", n_trees, 1, 10_000_000)
+    if n_jobs == -1:  # scikit-learn's way to say all cores
+        n_jobs = None
     if n_jobs is not None:
         check_whole("n_jobs", n_jobs, 1, 1024)
     if time_budget is not None and not (
-        isinstance(time_budget, int | float | np.number) and time_budget > 0
+        isinstance(time_budget, int | float | np.number)
+        and not isinstance(time_budget, bool)
+        and time_budget > 0
     ):
         raise ValueError(
             f"time_budget={time_budget!r} is not usable; give seconds above 0, or None."

@@ -34,6 +34,16 @@ class Rows:
     weight: Floats
 
 
+def merge_rows(rows: Rows) -> Rows:
+    """Merge rows that are equal in codes and label: no tree can tell them apart."""
+    keyed = np.column_stack([rows.codes, rows.labels])
+    distinct, member = np.unique(keyed, axis=0, return_inverse=True)
+    weight = np.zeros(len(distinct))
+    np.add.at(weight, member.ravel(), rows.weight)
+    codes = np.ascontiguousarray(distinct[:, :-1], dtype=np.uint16)
+    return Rows(codes, distinct[:, -1].astype(np.int32), weight)
+
+
 @dataclass(frozen=True)
 class PenaltyPrior:
     """Each split costs ``penalty`` nats, whatever it splits on."""
@@ -206,14 +216,22 @@ def leaf_log_marginal(counts: Floats, score: Score) -> Floats:
 def log_likelihood(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """Sum of log m over the leaves of each tree [B]."""
     counts, _ = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
+    return _leaf_sum(trees, counts, score)
+
+
+def _leaf_sum(trees: TreeBatch, counts: Floats, score: Score) -> Floats:
     leaves = (node_depths(trees) >= 0) & (trees.feature < 0)
     return np.asarray(np.where(leaves, leaf_log_marginal(counts, score), 0.0).sum(axis=1))
 
 
 def log_prior(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """Log prior of each tree [B]; -inf where a split leaves a side without training rows."""
-    depths = node_depths(trees)
     _, n_rows = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
+    return _prior_sum(trees, rows, n_rows, score)
+
+
+def _prior_sum(trees: TreeBatch, rows: Rows, n_rows: Ints, score: Score) -> Floats:
+    depths = node_depths(trees)
     log_stop, log_split = score.prior.node_terms(score.max_depth)
     inner = trees.feature >= 0
     leaves = (depths >= 0) & ~inner
@@ -248,4 +266,5 @@ def _rule_terms(trees: TreeBatch, rows: Rows, stop: Floats) -> Floats:
 
 def log_reward(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """Log R of each tree [B]: likelihood plus prior, before the temperature."""
-    return log_likelihood(trees, rows, score) + log_prior(trees, rows, score)
+    counts, n_rows = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
+    return _leaf_sum(trees, counts, score) + _prior_sum(trees, rows, n_rows, score)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import asdict
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,13 @@ import dtgfn
 from dtgfn.binning_state import binner_from_dict, binner_to_dict
 from dtgfn.container import Contents, StorageError, read_container, write_container
 from dtgfn.engines.exact.engine import ExactSolution
-from dtgfn.engines.exact.graph import Edges, level_of
+from dtgfn.engines.exact.graph import Edges
 from dtgfn.engines.exact.problem import Problem, make_problem
 from dtgfn.engines.exact.support import SupportLevel, check_support
 from dtgfn.estimators import DTGFNClassifier
 from dtgfn.posterior import TreePosterior
-from dtgfn.score import BranchingPrior, Rows, Score, make_score
+from dtgfn.score import BranchingPrior, Rows, Score, make_score, merge_rows
+from dtgfn.training import MAX_CLASSES
 from dtgfn.trees import TreeBatch, check_trees
 
 KIND = "dtgfn-model"
@@ -51,8 +54,12 @@ def save(model: DTGFNClassifier, path: str | Path) -> None:
     assert posterior.binner is not None
     assert posterior.classes is not None
     params = {**model.get_params(), "verbose": False}
-    if not isinstance(params["random_state"], int | None):
+    if isinstance(params["random_state"], Integral):
+        params["random_state"] = int(params["random_state"])
+    else:
         params["random_state"] = None  # a generator's state is no part of the model
+    if params["time_budget"] == math.inf:
+        params["time_budget"] = None  # the same, and JSON has no infinity
     names = getattr(model, "feature_names_in_", None)
     meta = {
         "dtgfn": dtgfn.__version__,
@@ -78,13 +85,15 @@ def load(path: str | Path) -> DTGFNClassifier:
     contents = read_container(path, KIND, VERSION)
     try:
         return _model_from(contents)
+    except MemoryError:
+        raise StorageError(f"{str(path)!r} needs more memory than there is.") from None
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
         reason = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise StorageError(f"{str(path)!r} is not a usable model: {reason}.") from None
 
 
 def _posterior_to_arrays(posterior: TreePosterior) -> Arrays:
-    rows = _merged(posterior.rows)
+    rows = merge_rows(posterior.rows)
     arrays: Arrays = {
         "rows.codes": rows.codes,
         "rows.labels": rows.labels,
@@ -100,26 +109,12 @@ def _posterior_to_arrays(posterior: TreePosterior) -> Arrays:
             arrays[f"{name}.{field}"] = getattr(trees, field)
     if isinstance(posterior.solution, ExactSolution):
         for i, here in enumerate(posterior.solution.support):
-            arrays[f"support.{i}.bits"] = here.level.bits
-            arrays[f"support.{i}.log_z"] = here.log_z
+            arrays[f"support.{i}.bits"] = here.bits
             arrays[f"support.{i}.stop"] = here.stop
             arrays[f"support.{i}.probability"] = here.probability
             for field in EDGE_ARRAYS:
                 arrays[f"support.{i}.{field}"] = getattr(here.edges, field)
     return arrays
-
-
-def _merged(rows: Rows) -> Rows:
-    """Merge rows that are equal in codes and label: the posterior cannot tell them apart."""
-    keyed = np.column_stack([rows.codes, rows.labels])
-    distinct, member = np.unique(keyed, axis=0, return_inverse=True)
-    weight = np.zeros(len(distinct))
-    np.add.at(weight, member.ravel(), rows.weight)
-    return Rows(
-        np.ascontiguousarray(distinct[:, :-1], dtype=np.uint16),
-        distinct[:, -1].astype(np.int32),
-        weight,
-    )
 
 
 def _score_to_dict(score: Score) -> dict[str, Any]:
@@ -207,7 +202,7 @@ def _classes_from(values: Any, kind: str, n_classes: int) -> npt.NDArray[Any]:
     wanted = allowed[kind]
     if not isinstance(values, list) or not all(type(value) is wanted for value in values):
         raise ValueError("its class labels are not of one plain kind")
-    if len(values) != n_classes or len(set(values)) != n_classes:
+    if not len(values) == len(set(values)) == n_classes <= MAX_CLASSES:
         raise ValueError("its class labels do not match its leaves")
     return np.array(values, dtype=object if kind == "O" else None)
 
@@ -246,11 +241,11 @@ def _support_from(arrays: Arrays, prefix: str, problem: Problem) -> SupportLevel
             for field in EDGE_ARRAYS[1:]
         ),
     )
-    log_z, stop, probability = (
+    stop, probability = (
         np.ascontiguousarray(_array(arrays, prefix + field, "f", 1), dtype=np.float64)
-        for field in ("log_z", "stop", "probability")
+        for field in ("stop", "probability")
     )
-    return SupportLevel(level_of(problem, bits), log_z, stop, edges, probability)
+    return SupportLevel(bits, stop, edges, probability)
 
 
 def _array(

@@ -145,6 +145,7 @@ def as_table(X: Any) -> Table:
     (('x0', 'x1', 'x2'), ['number', 'category', 'boolean'])
     """
     if isinstance(X, Table):
+        _check_shape(X.n_rows, X.n_columns)
         return X
     library = type(X).__module__.split(".")[0]
     if library == "polars" and type(X).__name__ == "LazyFrame":

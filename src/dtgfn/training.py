@@ -14,6 +14,9 @@ from dtgfn.kernels import Floats
 from dtgfn.score import Rows
 from dtgfn.tables import Table, take
 
+MAX_CLASSES = 1000
+MAX_WEIGHT = 1e9  # beyond, differences of log gammas lose their digits
+
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -48,16 +51,25 @@ def make_training_data(
             f"rows, but y has shape {y.shape}; give one label per row."
         )
     check_labels(y)
-    classes, labels = np.unique(y, return_inverse=True)
     binner = fit_binner(
         table, binning=binning, n_thresholds=n_thresholds, sample_weight=sample_weight
     )
     weight: Floats = np.ones(table.n_rows)
     if sample_weight is not None:
         weight = np.asarray(sample_weight, dtype=np.float64)
-    present = weight > 0
-    if not present.all():
-        table, labels, weight = take(table, present), labels[present], weight[present]
+        if weight.sum() > MAX_WEIGHT:
+            raise ValueError(
+                f"sample_weight sums to {weight.sum():g}, more than {MAX_WEIGHT:g} rows' worth; "
+                "divide it by a constant (a weight counts as that many rows)."
+            )
+        present = weight > 0
+        table, y, weight = take(table, present), y[present], weight[present]
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) > MAX_CLASSES:
+        raise ValueError(
+            f"y has {len(classes)} distinct labels, but at most {MAX_CLASSES} classes can be told "
+            "apart; is it an identifier, or a number to bin first?"
+        )
     rows = Rows(encode(binner, table), labels.astype(np.int32), weight)
     return TrainingData(rows, binner, classes)
 

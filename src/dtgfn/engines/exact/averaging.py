@@ -7,75 +7,75 @@ summed by loops that serve all queries at once.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 from numba import njit
 
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
-from dtgfn.engines.exact.graph import Edges, Longs, count_classes
+from dtgfn.engines.exact.graph import Edges, Longs, Run, count_classes
 from dtgfn.engines.exact.one_level import Cuts, leaf_mean, list_cuts, make_cuts
 from dtgfn.engines.exact.problem import Loops, Problem, Words
-from dtgfn.engines.exact.support import SupportLevel
+from dtgfn.engines.exact.support import NEGLIGIBLE, SupportLevel, carriers
 from dtgfn.kernels import Codes, Floats, Ints
 
 # Mass of a query at a row set below this cannot change a printed probability.
 NO_MASS = 1e-18
 MASS_BYTES = 1 << 27
+MOST_BLOCKS = 64
 
 
 def average_predictions(
-    problem: Problem, support: list[SupportLevel], codes: Codes, n_jobs: int
+    problem: Problem, support: list[SupportLevel], codes: Codes, run: Run
 ) -> Floats:
     """Posterior mean of the leaf probabilities [n, C] for rows of codes [n, d]."""
     if codes.shape[0] == 0:
         return np.zeros((0, problem.score.n_classes))
     distinct, member = np.unique(codes[:, problem.feature], axis=0, return_inverse=True)
     n_distinct = distinct.shape[0]
-    widest = max(len(here.level) for here in support)
+    widest = max(len(here.bits) for here in support)
     piece = int(np.clip(MASS_BYTES // (8 * widest), 1, n_distinct))
     out = np.empty((n_distinct, problem.score.n_classes))
-    with ThreadPoolExecutor(n_jobs) as pool:
-        for first in range(0, n_distinct, piece):
-            queries = np.ascontiguousarray(distinct[first : first + piece].T.astype(np.int32))
-            out[first : first + piece] = _average_piece(problem, support, queries, pool, n_jobs)
+    for first in range(0, n_distinct, piece):
+        queries = np.ascontiguousarray(distinct[first : first + piece].T.astype(np.int32))
+        out[first : first + piece] = _average_piece(problem, support, queries, run)
     out /= out.sum(axis=1, keepdims=True)
     return out[member.ravel()]
 
 
 def _average_piece(
-    problem: Problem,
-    support: list[SupportLevel],
-    queries: Ints,
-    pool: ThreadPoolExecutor,
-    n_jobs: int,
+    problem: Problem, support: list[SupportLevel], queries: Ints, run: Run
 ) -> Floats:
     """Predictions [Q, C] for distinct rows given as code columns [F, Q]."""
     n_queries, n_classes = queries.shape[1], problem.score.n_classes
     stopped = np.zeros((n_queries, n_classes))
     mass = np.ones((1, n_queries))
     for here, below in pairwise(support):
-        child_mass = np.zeros((len(below.level), n_queries))
-        given = (here.level.bits, here.stop, here.edges, here.probability, problem.loops, queries)
+        child_mass = np.zeros((len(below.bits), n_queries))
+        given = (here.bits, here.stop, here.edges, here.probability, problem.loops, queries)
         pass_down(*given, mass, child_mass, stopped)
         mass = child_mass
+    kept = carriers(mass.max(axis=1), NEGLIGIBLE)
+    bits, mass = support[-1].bits[kept], mass[kept]
     order = np.argsort(queries, axis=1, kind="stable")
     depth = len(support) - 1
     levels_left = problem.score.max_depth - depth
-    bits = support[-1].level.bits
     loop = average_two_levels if levels_left == 2 else average_one_level
     # Predictions do not ask which column a cut is on, so all may count as one.
     loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
+    # Blocks do not depend on the threads, so neither do the sums; big and small sets alternate.
+    n_blocks = min(MOST_BLOCKS, len(kept))
+    blocks = np.zeros((n_blocks, n_queries, n_classes))
 
-    def work(first: int) -> Floats:
-        # Every n_jobs-th row set: big and small ones alternate, so threads end together.
-        part, out = slice(first, None, n_jobs), np.zeros((n_queries, n_classes))
-        given = (np.ascontiguousarray(bits[part]), problem.max_cuts, depth, levels_left > 0, loops)
-        loop(*given, queries, order, np.ascontiguousarray(mass[part]), out)
-        return out
+    def work(first: int, last: int) -> None:
+        for b in range(first, last):
+            part = slice(b, None, n_blocks)
+            given = (np.ascontiguousarray(bits[part]), problem.max_cuts, depth, levels_left > 0)
+            part_mass = np.ascontiguousarray(mass[part])
+            loop(*given, loops, queries, order, part_mass, blocks[b])
 
-    return stopped + sum(pool.map(work, range(n_jobs)), start=np.zeros((n_queries, n_classes)))
+    run(work, n_blocks)
+    return stopped + blocks.sum(axis=0)
 
 
 @njit(cache=True, nogil=True)

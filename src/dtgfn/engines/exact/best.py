@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from dtgfn.engines.exact.budget import run_here
-from dtgfn.engines.exact.graph import Edges, Level, expand, take_edges
+from dtgfn.engines.exact.graph import Edges, Level, Run, expand, take_edges
 from dtgfn.engines.exact.inside import Values, edge_log_weights, log_stop_weights, tail_values
 from dtgfn.engines.exact.problem import Problem
 from dtgfn.engines.exact.support import Graph
 from dtgfn.trees import TreeBatch, from_splits
 
 
-def best_tree(problem: Problem, graph: Graph) -> TreeBatch:
+def best_tree(problem: Problem, graph: Graph, in_order: Run, anyhow: Run) -> TreeBatch:
     """Return the tree of highest posterior probability; ties go to fewer splits, middle cuts."""
     splits: dict[tuple[int, ...], tuple[int, int]] = {}
 
@@ -26,9 +25,9 @@ def best_tree(problem: Problem, graph: Graph) -> TreeBatch:
             children, values = graph.levels[depth + 1], graph.values[depth + 1]
         else:
             in_graph = False
-            edges, children = expand(problem, this, run_here)
+            edges, children = expand(problem, this, in_order)
             levels_left = problem.score.max_depth - depth - 1
-            values = tail_values(problem, children, levels_left, run_here, with_columns=False)
+            values = tail_values(problem, children, levels_left, anyhow, with_columns=False)
         chosen = _best_edge(problem, this, edges, values, depth)
         if chosen is None:
             return

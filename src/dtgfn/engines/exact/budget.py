@@ -131,6 +131,7 @@ class Budget:
                     pieces.took(piece, time.monotonic() - begun)
 
             worker(SOON)  # what is done at once is not worth starting threads for
+            self.check_time(stage, pieces.share_done())
             if pieces.share_done() == 1.0:
                 return
             with ThreadPoolExecutor(self.n_jobs) as pool:
@@ -143,6 +144,7 @@ class Budget:
                         self.progress(stage, pieces.share_done())
                         if pending:
                             self.check_time(stage, pieces.share_done())
+                    self.check_time(stage, pieces.share_done())
                 finally:
                     # Whatever ends this loop, no thread goes on behind the user's back.
                     pieces.stop()

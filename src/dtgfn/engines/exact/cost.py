@@ -35,6 +35,7 @@ from dtgfn.engines.exact.problem import Problem
 CLEAR_EXCESS = 5.0
 MOST_ORDERS = 5
 TIMED_WORK = 2e6
+SECONDS_PER_PAIR = 1e-8  # of cuts, where nothing can be timed
 
 Mask = npt.NDArray[np.bool_]
 
@@ -87,7 +88,7 @@ def estimate_cost(
             n_sets[walk, step + 1] = n_paths / _orders(sides)
         ends.append(level)
     weight = n_sets[:, -1] / n_walks
-    tails = _tail_seconds(problem, tail_levels, weight, ends) / n_jobs
+    tails = _tail_seconds(problem, tail_levels, weight, ends) / (n_jobs if n_steps else 1)
     sets, edges_total = n_sets.mean(axis=0).sum(), n_edges.mean(axis=0)
     per_set = 8 * (problem.n_words + 2) + values_bytes(problem, 1, tail_levels)
     return CostEstimate(
@@ -104,10 +105,11 @@ def _side(problem: Problem, edges: Edges, edge: int, goes_left: bool) -> Mask:
     return below if goes_left else ~below
 
 
-def _orders(sides: list[Mask]) -> int:
+def _orders(sides: list[Mask]) -> float:
     """In how many orders the cuts along a path could have been made, each removing some row."""
-    if len(sides) > MOST_ORDERS:
-        return factorial(MOST_ORDERS)
+    if len(sides) > MOST_ORDERS:  # as large a share of all orders as for the first few
+        share = _orders(sides[:MOST_ORDERS]) / factorial(MOST_ORDERS)
+        return share * factorial(len(sides))
     count = 0
     for order in permutations(sides):
         rows, real = np.ones_like(sides[0]), True
@@ -125,11 +127,14 @@ def _tail_seconds(
     """Time the tails of some walks and scale: their cost goes with the (squared) number of cuts."""
     if tail_levels == 0:
         return 0.0
+    if problem.score.max_depth == tail_levels:
+        # The root is the only set: timing it would be doing the work, and one thread does it.
+        return SECONDS_PER_PAIR * problem.max_cuts**tail_levels
     together = Level(*(np.concatenate([getattr(e, n) for e in ends]) for n in ("bits", "keys")))
     counts = count_edges(problem, together, run_here)
     work = counts.astype(np.float64) ** tail_levels + 100.0
-    timed = np.arange(max(1, int(np.searchsorted(np.cumsum(work), TIMED_WORK))))
-    timed = timed[: len(ends)]
+    smallest = np.argsort(work)
+    timed = smallest[: max(1, int(np.searchsorted(np.cumsum(work[smallest]), TIMED_WORK)))]
     # The first call may have to compile.
     tail_values(problem, together.take(np.array([np.argmin(work)])), tail_levels, run_here)
     begun = time.perf_counter()

@@ -28,7 +28,7 @@ from dtgfn.engines.exact.two_levels import scratch_bytes
 from dtgfn.kernels import Codes, Floats, Ints
 from dtgfn.posterior import TreePosterior
 from dtgfn.progress import Progress, silent
-from dtgfn.score import Rows, Score, log_reward
+from dtgfn.score import Rows, Score, log_reward, merge_rows
 from dtgfn.trees import TreeBatch
 
 
@@ -42,7 +42,9 @@ class ExactSolution:
 
     def average(self, codes: Codes) -> Floats:
         """Exact P(y | x, D) [n, C] for rows of codes [n, d]."""
-        return average_predictions(self.problem, self.support, codes, self.n_jobs)
+        budget = Budget(None, 0, self.n_jobs, silent, time.monotonic())
+        run = budget.run_anyhow("averaging")
+        return average_predictions(self.problem, self.support, codes, run)
 
     def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
         """Independent trees from the posterior."""
@@ -76,6 +78,10 @@ def infer_exact(
         started=time.monotonic(),
     )
     progress("preparing (the first run compiles)", 0.0)
+    budget.check_memory(
+        40.0 * len(rows.labels) * score.n_classes,
+        f"{len(rows.labels):,} rows with {score.n_classes:,} classes",
+    )
     problem = make_problem(rows, score, column, n_columns)
     tail_levels = min(score.max_depth, 2 if problem.two_levels_at_once else 1)
     if tail_levels == 2:
@@ -89,14 +95,21 @@ def infer_exact(
     progress(f"expected: {cost}", 1.0)
     graph = solve(problem, tail_levels, budget)
     solve_seconds = time.monotonic() - budget.started
-    best = best_tree(problem, graph)
+    stage = "finding the best tree"
+    best = best_tree(problem, graph, budget.run_in_order(stage), budget.run_anyhow(stage))
     support = build_support(problem, graph)
     solution = ExactSolution(problem, support, budget.n_jobs)
     run = budget.run_anyhow("sampling trees")
     trees = sample_trees(problem, support, n_trees, np.random.default_rng(random_state), run)
     root = graph.values[0]
     log_z = float(root.log_z[0])
-    reward = log_reward(trees, rows, score)
+    reward = np.empty(n_trees)
+    merged = merge_rows(rows)
+
+    def score_trees(first: int, last: int) -> None:
+        reward[first:last] = log_reward(trees[first:last], merged, score)
+
+    budget.run_anyhow("scoring the samples")(score_trees, n_trees)
     return TreePosterior(
         trees=trees,
         log_reward=reward,
@@ -105,7 +118,7 @@ def infer_exact(
         log_evidence=log_z,
         log_evidence_error=0.0,
         best_tree=best,
-        best_log_reward=float(log_reward(best, rows, score)[0]),
+        best_log_reward=float(log_reward(best, merged, score)[0]),
         column_inclusion=1.0 - root.absent[0],
         size_probability=np.trim_zeros(root.size[0], "b"),
         rows=rows,
@@ -114,7 +127,7 @@ def infer_exact(
         solution=solution,
         diagnostics={
             "sub_problems": sum(len(level) for level in graph.levels),
-            "support": sum(len(here.level) for here in solution.support),
+            "support": sum(len(here.bits) for here in support),
             "estimated_sub_problems": cost.sub_problems,
             "estimated_seconds": cost.seconds,
             "solve_seconds": solve_seconds,

@@ -149,7 +149,8 @@ def make_leaf_table(stats: Floats, score: Score) -> LeafTable:
     nothing = LeafTable(
         np.zeros(0, np.int32), np.zeros(0), np.zeros((0, score.n_classes)), np.zeros(0), 0.0
     )
-    if score.uniform_rules:  # such a prior's split term depends on the row set
+    # A prior with uniform rules has split terms that depend on the row set.
+    if score.uniform_rules or score.n_classes > 20:
         return nothing
     # class_weight multiplies all rows of a class alike, so counts are whole in units per class.
     unit = np.array([column[column > 0].min(initial=np.inf) for column in stats.T])

@@ -40,7 +40,7 @@ def sample_trees(
         feature = problem.feature[edges.feature[chosen]]
         tree, slot = _split(trees, tree, slot, feature, cut)
         row_set = np.stack([edges.left[chosen], edges.right[chosen]], axis=1).ravel()
-    bits = support[-1].level.bits[row_set]
+    bits = support[-1].bits[row_set]
     for depth in range(len(support) - 1, max_depth):
         # What is below the support is drawn set by set, each looked at once for all its draws.
         bits, row_set = np.unique(bits, axis=0, return_inverse=True)

@@ -14,7 +14,7 @@ from numba import njit
 
 from dtgfn.engines.exact.graph import Edges, Level, Longs, no_edges, take_edges
 from dtgfn.engines.exact.inside import Values, edge_log_weights, log_stop_weights
-from dtgfn.engines.exact.problem import Problem
+from dtgfn.engines.exact.problem import Problem, Words
 from dtgfn.kernels import Floats
 
 NEGLIGIBLE = 1e-10
@@ -37,8 +37,7 @@ class SupportLevel:
     edge together. The last level has neither: its trees are summed again when they are needed.
     """
 
-    level: Level
-    log_z: Floats
+    bits: Words
     stop: Floats
     edges: Edges
     probability: Floats
@@ -56,10 +55,10 @@ def build_support(problem: Problem, graph: Graph) -> list[SupportLevel]:
         child_mass = np.zeros(len(children))
         pass_mass(edges, probability, mass, child_mass)
         kept = carriers(child_mass, allowance)
-        support.append(_drop(level, log_z, stop, edges, probability, kept, len(children)))
+        support.append(_drop(level.bits, stop, edges, probability, kept, len(children)))
         mass = child_mass[kept]
-    level, log_z = graph.levels[-1].take(kept), graph.values[-1].log_z[kept]
-    support.append(SupportLevel(level, log_z, np.empty(0), no_edges(len(level)), np.empty(0)))
+    bits = graph.levels[-1].bits[kept]
+    support.append(SupportLevel(bits, np.empty(0), no_edges(len(bits)), np.empty(0)))
     return support
 
 
@@ -92,8 +91,7 @@ def carriers(mass: Floats, allowance: float) -> Longs:
 
 
 def _drop(
-    level: Level,
-    log_z: Floats,
+    bits: Words,
     stop: Floats,
     edges: Edges,
     probability: Floats,
@@ -105,8 +103,8 @@ def _drop(
     number[kept] = np.arange(len(kept), dtype=np.int32)
     left, right = number[edges.left], number[edges.right]
     alive = (left >= 0) & (right >= 0)
-    owner = np.repeat(np.arange(len(level)), np.diff(edges.start))[alive]
-    lengths = np.bincount(owner, minlength=len(level))
+    owner = np.repeat(np.arange(len(bits)), np.diff(edges.start))[alive]
+    lengths = np.bincount(owner, minlength=len(bits))
     remaining = Edges(
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         edges.feature[alive],
@@ -115,10 +113,10 @@ def _drop(
         left[alive],
         right[alive],
     )
-    total = stop + np.bincount(owner, probability[alive], minlength=len(level))
+    total = stop + np.bincount(owner, probability[alive], minlength=len(bits))
     # A set whose every cut was dropped holds next to no mass: let it stop.
     stop, total = np.where(total > 0, stop, 1.0), np.where(total > 0, total, 1.0)
-    return SupportLevel(level, log_z, stop / total, remaining, probability[alive] / total[owner])
+    return SupportLevel(bits, stop / total, remaining, probability[alive] / total[owner])
 
 
 def check_support(problem: Problem, support: list[SupportLevel]) -> None:
@@ -130,8 +128,8 @@ def check_support(problem: Problem, support: list[SupportLevel]) -> None:
     last_levels = problem.score.max_depth - (len(support) - 1)
     if last_levels != min(problem.score.max_depth, 2 if problem.two_levels_at_once else 1):
         raise ValueError("the support has the wrong number of levels")
-    for here, n_children in zip(support, [*(len(s.level) for s in support[1:]), 0], strict=True):
-        bits, edges, n_sets = here.level.bits, here.edges, len(here.level)
+    for here, n_children in zip(support, [*(len(s.bits) for s in support[1:]), 0], strict=True):
+        bits, edges, n_sets = here.bits, here.edges, len(here.bits)
         if bits.shape[1:] != problem.root_bits.shape or n_sets == 0:
             raise ValueError("the support's row sets do not fit the rows")
         if (bits & ~problem.root_bits).any() or not bits.any(axis=1).all():
@@ -152,8 +150,6 @@ def check_support(problem: Problem, support: list[SupportLevel]) -> None:
                 raise ValueError("an edge of the support leads nowhere")
         if ((edges.low < 0) | (edges.high <= edges.low) | (edges.high > 65_535)).any():
             raise ValueError("a cut of the support is out of range")
-        if here.log_z.shape != (n_sets,) or not np.isfinite(here.log_z).all():
-            raise ValueError("the support's log Z is not finite")
         if here.stop.shape != ((n_sets,) if n_children else (0,)):
             raise ValueError("the support's stops differ in length")
         if n_children:
@@ -161,5 +157,5 @@ def check_support(problem: Problem, support: list[SupportLevel]) -> None:
             total = here.stop + np.bincount(owner, here.probability, minlength=n_sets)
             if not (np.abs(total - 1) < 1e-6).all() or (here.probability < 0).any():
                 raise ValueError("the support's probabilities do not sum to one")
-    if len(support[0].level) != 1 or n_rows < 1:
+    if len(support[0].bits) != 1 or n_rows < 1:
         raise ValueError("the support has no root")
