@@ -1,4 +1,4 @@
-"""Exact inference on the tables of the design: sub-problems, seconds, memory, log Z.
+"""Exact inference on small tables: sub-problems, seconds, memory, log Z.
 
 Run: python benchmarks/exact.py [--slow] [--out benchmarks/results/exact.md]
 Each problem runs in a process of its own, after a warm-up that compiles; memory is that process's

@@ -140,6 +140,12 @@ def test_refusals_are_one_sentence(table, model, tmp_path):
     assert "time_budget" in refusal(
         dtgfn(*fit, "species", "--max-depth", 12, "--time-budget", "0.5")
     )
+    large = tmp_path / "large.csv"
+    large.write_text("a,y\n1,10000000000000000000\n2,20000000000000000000\n")
+    assert "too large" in refusal(dtgfn("fit", large, "--target", "y", "--out", out))
+    alone = tmp_path / "alone.csv"
+    alone.write_text("y\na\nb\n")
+    assert "0 feature" in refusal(dtgfn("fit", alone, "--target", "y", "--out", out))
     folder = tmp_path / "none" / "m.dtgfn"
     assert "none" in refusal(dtgfn("fit", table, "--target", "species", "--out", folder))
     assert "not a dtgfn model" in refusal(dtgfn("show", table))

@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import dtgfn
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.predict import average_trees
+from dtgfn.tables import split_column
 from dtgfn.trees import route
 
 
@@ -205,6 +206,45 @@ def test_bad_labels_are_refused():
         small().fit([[1.0]], None)
     with pytest.raises(ValueError, match="zero in every row"):
         small().fit([[1.0], [2.0]], [0, 1], sample_weight=[0, 0])
+
+
+def test_a_class_without_weight_does_not_exist():
+    X, y = np.arange(30.0)[:, None], np.repeat(["a", "b", "c"], 10)
+    weight = np.repeat([1.0, 1.0, 0.0], 10)
+    weighted = small().fit(X, y, sample_weight=weight)
+    absent = small().fit(X[:20], y[:20])
+    assert weighted.classes_.tolist() == ["a", "b"]
+    assert weighted.log_evidence_ == absent.log_evidence_
+
+
+def test_identifiers_and_astronomic_weights_are_refused():
+    X = np.arange(1500.0)[:, None]
+    with pytest.raises(ValueError, match=r"1500 distinct labels.*1000"):
+        infer(X, np.arange(1500))
+    with pytest.raises(ValueError, match="sample_weight sums to"):
+        small().fit(X, X[:, 0] > 7, sample_weight=np.full(1500, 1e9))
+
+
+def test_many_classes_work():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 70, 300)
+    X = np.column_stack([y % 7, y // 7 + rng.normal(size=300)])
+    model = small().fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_all_cores_may_be_asked_for_the_scikit_learn_way(iris):
+    X, y = iris
+    assert small(n_jobs=-1).fit(X, y).log_evidence_ == small(n_jobs=1).fit(X, y).log_evidence_
+
+
+def test_files_go_in_through_read_table(tmp_path, iris):
+    X, y = iris
+    X.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    target, table = split_column(dtgfn.read_table(tmp_path / "t.csv"), "y")
+    model = small().fit(table, target.values.astype(int))
+    assert model.log_evidence_ == small().fit(X, y).log_evidence_
+    assert model.feature_names_in_.tolist() == list(X.columns)
 
 
 def test_unfitted_models_say_so():

@@ -141,3 +141,20 @@ def test_an_interrupt_gets_out_and_no_thread_works_on(stage, error):
         infer("wine", 99, 3, progress=interrupt)
     assert time.monotonic() - begun < 10
     assert wait_for_threads(before) <= before
+
+
+def test_the_budget_holds_where_the_root_is_all_there_is():
+    rng = np.random.default_rng(0)
+    n_features = 600
+    codes = rng.integers(0, 30, (100, n_features)).astype(np.uint16)
+    rows = Rows(codes, rng.integers(0, 2, 100).astype(np.int32), np.ones(100))
+    score = make_score(n_classes=2, n_features=n_features, n_thresholds=30, max_depth=2)
+    columns = np.arange(n_features, dtype=np.int32)
+    begun = time.monotonic()
+    with pytest.raises(BudgetExceeded, match="time_budget"):
+        infer_exact(rows, score, column=columns, n_columns=n_features, time_budget=0.05)
+    assert time.monotonic() - begun < 30
+
+
+def test_deep_problems_with_few_sets_are_not_refused():
+    assert np.isfinite(infer("iris", 9, 8).log_evidence)
