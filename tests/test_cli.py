@@ -158,6 +158,20 @@ def test_refusals_are_one_sentence(table, model, tmp_path):
     assert not out.exists()
 
 
+def test_inputs_and_foreign_files_are_never_overwritten(table, model, tmp_path):
+    copy, other = tmp_path / "copy.csv", tmp_path / "notes.txt"
+    copy.write_bytes(table.read_bytes())
+    other.write_text("precious")
+    fit = ("fit", copy, "--target", "species", "--max-depth", 1, "--out")
+    assert "own input" in refusal(dtgfn(*fit, copy))
+    assert "not a dtgfn model" in refusal(dtgfn(*fit, other))
+    assert "own input" in refusal(dtgfn("predict", model, copy, "--out", copy))
+    assert "own input" in refusal(dtgfn("predict", model, copy, "--out", model))
+    assert copy.read_bytes() == table.read_bytes()
+    assert other.read_text() == "precious"
+    load(model)
+
+
 def test_a_real_process_ends_in_one_sentence_too(tmp_path):
     done = process("show", "nowhere.dtgfn", cwd=tmp_path)
     assert "nowhere.dtgfn" in refusal(done)

@@ -200,6 +200,8 @@ def test_impossible_parameters_are_refused_in_fit_by_name_value_and_range(change
 def test_bad_labels_are_refused():
     with pytest.raises(ValueError, match="row 1 has no label"):
         infer([[1.0], [2.0]], np.array(["a", None], dtype=object))
+    with pytest.raises(ValueError, match=r"such as 0.5, not classes"):
+        infer([[1.0], [2.0]], [1.0, 0.5])
     with pytest.raises(ValueError, match="one label per row"):
         infer([[1.0], [2.0]], [1, 2, 3])
     with pytest.raises(ValueError, match="requires y"):

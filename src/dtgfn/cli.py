@@ -1,4 +1,7 @@
-"""The command line: demo, fit, predict, show. Exit codes: 0 done, 1 refused or failed, 2 misuse."""
+"""The command line: demo, fit, predict, show.
+
+Exit codes: 0 done, 1 refused or failed, 2 misuse, 130 interrupted (nothing is half-written).
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,7 @@ def main() -> None:
         print(f"dtgfn: {sentence}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        print("dtgfn: interrupted; nothing was written.", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(130)
 
 
 def _version(value: bool) -> None:
@@ -130,7 +132,9 @@ def fit(
     from dtgfn.summary import summarise, summary_text
     from dtgfn.tables import split_column
 
-    _check_folder(out)
+    _check_out(out, data)
+    if out.exists() and out.read_bytes()[:2] != b"PK":
+        raise ValueError(f"{str(out)!r} exists and is not a dtgfn model; choose another --out.")
     label_column, table = split_column(read_table(data), target)
     weight = None
     if sample_weight is not None:
@@ -180,7 +184,7 @@ def predict(
     from dtgfn.storage import load
 
     if out != "-":
-        _check_folder(Path(out))
+        _check_out(Path(out), data, model)
     fitted = load(model)
     codes = encode(fitted.binner_, read_table(data), allow_extra=True)
     probability = predict_proba(fitted.posterior_, codes)
@@ -225,9 +229,10 @@ def _labels(column: Column) -> Any:
     if column.kind == "number":
         numbers = values.astype(float)
         present = numbers[~np.isnan(numbers)]
-        if (present != np.rint(present)).any():
+        broken = present[present != np.rint(present)]
+        if broken.size:
             raise ValueError(
-                f"Column {column.name!r} holds numbers such as {present[0]:g}, not classes; "
+                f"Column {column.name!r} holds numbers such as {broken[0]:g}, not classes; "
                 "dtgfn classifies, so give a target with a few labels."
             )
         if (np.abs(present) > 2**53).any():
@@ -251,12 +256,17 @@ def _show_progress(as_json: bool) -> bool:
     return not as_json and sys.stderr.isatty()
 
 
-def _check_folder(path: Path) -> None:
-    """Refuse before the work, not after it, where nothing can be written."""
+def _check_out(path: Path, *inputs: str | Path) -> None:
+    """Refuse before the work, not after it, what cannot or must not be written."""
+    for source in map(Path, inputs):
+        if path.exists() and source.exists() and path.samefile(source):
+            raise ValueError(f"--out {str(path)!r} would overwrite its own input; name another.")
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a directory; name a file in it.")
     if not path.absolute().parent.is_dir():
         raise ValueError(f"There is no directory {str(path.parent)!r} to write {path.name!r} in.")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise ValueError(f"The directory {str(path.parent)!r} cannot be written to.")
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -57,7 +57,9 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     posterior_ : TreePosterior
     log_evidence_ : float
-        log Z, the log marginal likelihood of the labels under this model.
+        log Z, the log of the sum of R over all trees. For "bcart", whose prior sums to one, it is
+        the log marginal likelihood; the penalties leave out the prior's own constant, so compare it
+        only between models with the same penalty and grid.
     best_tree_ : TreeBatch
         The most probable tree; ``describe()`` writes it as rules.
     classes_, n_features_in_, feature_names_in_

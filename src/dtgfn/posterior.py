@@ -21,7 +21,7 @@ class ModelAverage(Protocol):
         """Return class probabilities [n, C] for rows of codes [n, d]."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TreePosterior:
     """The posterior over trees given training rows: sampled trees and what is known beyond them.
 
@@ -72,6 +72,12 @@ class TreePosterior:
     classes: npt.NDArray[Any] | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return (
+            f"TreePosterior({self.engine}: {len(self.trees)} trees, "
+            f"log evidence {self.log_evidence:.4f}, {self.mean_splits:.2f} splits on average)"
+        )
 
     @property
     def class_names(self) -> list[str]:

@@ -51,6 +51,9 @@ def make_training_data(
             f"rows, but y has shape {y.shape}; give one label per row."
         )
     check_labels(y)
+    broken = y[y != np.rint(y)] if y.dtype.kind == "f" else y[:0]
+    if broken.size:
+        raise ValueError(f"y holds numbers such as {broken[0]:g}, not classes; bin it first.")
     binner = fit_binner(
         table, binning=binning, n_thresholds=n_thresholds, sample_weight=sample_weight
     )
