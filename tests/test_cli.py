@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import zipfile
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 from unittest import mock
@@ -162,9 +163,15 @@ def test_inputs_and_foreign_files_are_never_overwritten(table, model, tmp_path):
     copy, other = tmp_path / "copy.csv", tmp_path / "notes.txt"
     copy.write_bytes(table.read_bytes())
     other.write_text("precious")
+    archive = tmp_path / "book.xlsx"
+    with zipfile.ZipFile(archive, "w") as stream:
+        stream.writestr("sheet.xml", "precious")
     fit = ("fit", copy, "--target", "species", "--max-depth", 1, "--out")
     assert "own input" in refusal(dtgfn(*fit, copy))
     assert "not a dtgfn model" in refusal(dtgfn(*fit, other))
+    assert "not a dtgfn model" in refusal(dtgfn(*fit, archive))
+    assert dtgfn(*fit, tmp_path / "m.dtgfn").returncode == 0
+    assert dtgfn(*fit, tmp_path / "m.dtgfn").returncode == 0  # a model may replace a model
     assert "own input" in refusal(dtgfn("predict", model, copy, "--out", copy))
     assert "own input" in refusal(dtgfn("predict", model, copy, "--out", model))
     assert copy.read_bytes() == table.read_bytes()

@@ -128,13 +128,12 @@ def fit(
     """
     from dtgfn.estimators import DTGFNClassifier
     from dtgfn.files import read_table
-    from dtgfn.storage import save
+    from dtgfn.storage import check_replaceable, save
     from dtgfn.summary import summarise, summary_text
     from dtgfn.tables import split_column
 
     _check_out(out, data)
-    if out.exists() and out.read_bytes()[:2] != b"PK":
-        raise ValueError(f"{str(out)!r} exists and is not a dtgfn model; choose another --out.")
+    check_replaceable(out)
     label_column, table = split_column(read_table(data), target)
     weight = None
     if sample_weight is not None:

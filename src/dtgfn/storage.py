@@ -80,6 +80,17 @@ def save(model: DTGFNClassifier, path: str | Path) -> None:
     write_container(path, KIND, VERSION, meta, _posterior_to_arrays(posterior))
 
 
+def check_replaceable(path: str | Path) -> None:
+    """Refuse to let a model replace a file that is not one."""
+    if Path(path).exists():
+        try:
+            read_container(path, KIND, VERSION)
+        except StorageError:
+            raise StorageError(
+                f"{str(path)!r} exists and is not a dtgfn model; choose another name."
+            ) from None
+
+
 def load(path: str | Path) -> DTGFNClassifier:
     """Read a classifier back; nothing in the file is executed, and whatever is odd is refused."""
     contents = read_container(path, KIND, VERSION)
