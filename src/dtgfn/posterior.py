@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn.binning import Binner, rule
-from dtgfn.kernels import Codes, Floats
+from dtgfn.kernels import Codes, Floats, Ints
 from dtgfn.score import Rows, Score
 from dtgfn.trees import TreeBatch
 
@@ -36,7 +36,8 @@ class TreePosterior:
     log_weight : float64 [B]
         Log importance weight, log R / temperature - log_prob up to a constant; 0 for exact samples.
     log_evidence, log_evidence_error : float
-        log Z of the target R^(1/temperature) and its standard error (0 when exact).
+        log Z of the target R^(1/temperature) and its standard error (0 when exact); nan where the
+        engine cannot tell.
     best_tree : TreeBatch
         One tree: the most probable one (exact engine) or the best one seen.
     best_log_reward : float
@@ -107,3 +108,52 @@ class TreePosterior:
     def best_probability(self) -> float:
         """Posterior probability of the best tree, given the evidence."""
         return float(np.exp(self.best_log_reward / self.score.temperature - self.log_evidence))
+
+
+def sampled_posterior(
+    trees: TreeBatch,
+    *,
+    log_reward: Floats,
+    log_prob: Floats,
+    log_weight: Floats,
+    log_evidence: float,
+    log_evidence_error: float,
+    rows: Rows,
+    score: Score,
+    column: Ints,
+    n_columns: int,
+    engine: str,
+    best: tuple[TreeBatch, float] | None = None,
+    diagnostics: dict[str, Any] | None = None,
+    history: list[dict[str, Any]] | None = None,
+) -> TreePosterior:
+    """Estimate everything a posterior tells from weighted trees [B].
+
+    ``column`` [d] is the source column of each feature; ``best`` is the best tree seen anywhere (a
+    batch of one) and its log R, if that may not be among ``trees``.
+    """
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    used = np.zeros((len(trees), n_columns), dtype=bool)
+    batch, node = np.nonzero(trees.feature >= 0)
+    used[batch, column[trees.feature[batch, node]]] = True
+    top = int(np.argmax(log_reward))
+    if best is None or log_reward[top] >= best[1]:
+        best = trees[top : top + 1], float(log_reward[top])
+    return TreePosterior(
+        trees=trees,
+        log_reward=log_reward,
+        log_prob=log_prob,
+        log_weight=log_weight,
+        log_evidence=log_evidence,
+        log_evidence_error=log_evidence_error,
+        best_tree=best[0],
+        best_log_reward=best[1],
+        column_inclusion=weight @ used,
+        size_probability=np.bincount(trees.n_splits, weights=weight),
+        rows=rows,
+        score=score,
+        engine=engine,
+        diagnostics=diagnostics or {},
+        history=history or [],
+    )
