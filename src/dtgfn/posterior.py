@@ -150,7 +150,7 @@ def sampled_posterior(
         best_tree=best[0],
         best_log_reward=best[1],
         column_inclusion=weight @ used,
-        size_probability=np.bincount(trees.n_splits, weights=weight),
+        size_probability=np.asarray(np.bincount(trees.n_splits, weights=weight), dtype=np.float64),
         rows=rows,
         score=score,
         engine=engine,

@@ -1,0 +1,105 @@
+"""Training objectives: what makes all balance residuals vanish.
+
+Each is a function (residuals, shape) -> scalar loss. With delta_t the residuals of a trajectory
+(see ``sampler.py``), D = sum_t delta_t its sum and g the loss shape::
+
+    tb       g(D)                                 Malkin et al. 2022; Z is a parameter
+    vargrad  g(D - mean of D over the batch)      Richter et al. 2020, Zhang et al. 2023; no Z
+    db       mean_t g(delta_t)                    Bengio et al. 2023; needs state flows
+    subtb    mean over parts g(sum of delta over the part), weighted lambda^length
+                                                  Madan et al. 2023; needs state flows
+
+A new objective is a function like these and a line in ``OBJECTIVES``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dtgfn.engines.gfn.sampler import Residuals
+
+Shape = Callable[[Tensor], Tensor]
+
+SUBTB_DECAY = 0.9
+FAR = 5.0  # beyond, cosh and linex go on as straight lines: gradients stay bounded
+
+
+def squared(x: Tensor) -> Tensor:
+    """x^2 / 2."""
+    return 0.5 * x.square()
+
+
+def huber(x: Tensor) -> Tensor:
+    """x^2 / 2 up to 1, then |x| - 1/2."""
+    return torch.where(x.abs() <= 1, 0.5 * x.square(), x.abs() - 0.5)
+
+
+def cosh(x: Tensor) -> Tensor:
+    """cosh(x) - 1: like x^2 / 2 near 0, and far trees count more."""
+    near = x.clamp(-FAR, FAR)
+    slope = torch.sinh(torch.tensor(FAR))
+    return torch.cosh(near) - 1 + slope * (x - near).abs()
+
+
+def linex(x: Tensor) -> Tensor:
+    """e^-x + x - 1: a tree the policy draws too rarely (x < 0) costs more than one too often."""
+    near = x.clamp(-FAR, FAR)
+    left = torch.exp(torch.tensor(FAR)) - 1
+    right = 1 - torch.exp(torch.tensor(-FAR))
+    beyond = x - near
+    return torch.exp(-near) + near - 1 + torch.where(beyond < 0, -left * beyond, right * beyond)
+
+
+SHAPES: dict[str, Shape] = {"squared": squared, "huber": huber, "cosh": cosh, "linex": linex}
+
+
+def trajectory_balance(residuals: Residuals, shape: Shape) -> Tensor:
+    """(log Z + sum log P_F - sum log P_B - log R)^2, averaged over trajectories."""
+    return shape(residuals.delta.sum(dim=1)).mean()
+
+
+def variance_gradient(residuals: Residuals, shape: Shape) -> Tensor:
+    """Trajectory balance whose log Z is the batch's own best guess."""
+    total = residuals.delta.sum(dim=1)
+    return shape(total - total.mean().detach()).mean()
+
+
+def detailed_balance(residuals: Residuals, shape: Shape) -> Tensor:
+    """Every transition for itself."""
+    return shape(residuals.delta[residuals.mask]).mean()
+
+
+def subtrajectory_balance(residuals: Residuals, shape: Shape) -> Tensor:
+    """Every part of a trajectory for itself, long ones discounted."""
+    n_steps = residuals.delta.shape[1]
+    before = torch.nn.functional.pad(residuals.delta.cumsum(dim=1), (1, 0))
+    if residuals.end is not None:
+        total = before.gather(1, residuals.end) - before[:, :-1]
+        length = residuals.end - torch.arange(n_steps, device=total.device)
+        weight = SUBTB_DECAY**length * residuals.mask
+    else:
+        total = before[:, None, :] - before[:, :, None]
+        start, stop = torch.triu_indices(n_steps + 1, n_steps + 1, offset=1, device=total.device)
+        total = total[:, start, stop]
+        weight = SUBTB_DECAY ** (stop - start) * residuals.mask[:, stop - 1]
+    return (weight * shape(total)).sum() / weight.sum()
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A loss and what it needs to know of the states between start and end."""
+
+    loss: Callable[[Residuals, Shape], Tensor]
+    with_flows: bool
+
+
+OBJECTIVES: dict[str, Objective] = {
+    "tb": Objective(trajectory_balance, with_flows=False),
+    "vargrad": Objective(variance_gradient, with_flows=False),
+    "db": Objective(detailed_balance, with_flows=True),
+    "subtb": Objective(subtrajectory_balance, with_flows=True),
+}

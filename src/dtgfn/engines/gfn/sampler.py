@@ -1,0 +1,109 @@
+"""What the trainer asks of a GFlowNet, whichever order its leaves decide in.
+
+Notation, as in the literature: states s, forward policy P_F, backward policy P_B, state flow F with
+F(s0) = Z and F(terminal) = R^(1/temperature). A trajectory's transition s -> s' is balanced when its
+residual is zero::
+
+    delta = log F(s) + log P_F(s' | s) - log F(s') - log P_B(s | s')
+
+and every objective (see ``objectives.py``) is a function of these residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from dtgfn.kernels import Floats
+from dtgfn.trees import TreeBatch
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Balance residuals of B trajectories with at most K transitions each.
+
+    Attributes
+    ----------
+    delta : [B, K]
+        Residual of each transition, with gradient; 0 where there is none. The first one of a
+        trajectory holds log Z, so the sum over a row is the trajectory's residual.
+    mask : bool [B, K]
+        Which transitions exist.
+    end : int64 [B, K] or None
+        Transitions i..end-1 belong together: the part of the tree below a decision (fixed order).
+        None when the trajectory is a chain and every stretch i..j belongs together (free order).
+
+    """
+
+    delta: Tensor
+    mask: Tensor
+    end: Tensor | None = None
+
+
+class Trajectories(Protocol):
+    """Complete trajectories, however a sampler keeps them."""
+
+    trees: TreeBatch
+    log_reward: Floats  # [B] log R on all training rows, before the temperature
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Trees drawn on-policy with what their importance weights need.
+
+    log_weight = log R / temperature + log P_B(trajectory | tree) - log P_F(trajectory).
+    """
+
+    trees: TreeBatch
+    log_reward: Floats
+    log_pf: Floats
+    log_pb: Floats
+
+    def log_weight(self, temperature: float) -> Floats:
+        """Log importance weights [B]; their mean weight estimates Z without bias."""
+        return np.asarray(self.log_reward / temperature + self.log_pb - self.log_pf)
+
+
+class Sampler(Protocol):
+    """A GFlowNet over trees: the trainer owns the loop, the sampler everything about trees."""
+
+    network: nn.Module
+    log_z: nn.Parameter  # scalar
+
+    def rollout(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> Trajectories:
+        """Draw trajectories from the behaviour policy, a share ``epsilon`` of actions uniform."""
+
+    def retrace(self, trees: TreeBatch, rng: np.random.Generator) -> Trajectories:
+        """Return trajectories that end in these trees, drawn backwards with P_B."""
+
+    def residuals(self, trajectories: Any, with_flows: bool) -> Residuals:
+        """Residuals of the trajectories; without flows only their sums over a row mean anything."""
+
+    def learn(self, trajectories: list[Any]) -> dict[str, float]:
+        """Do what is learned without gradients after a step; return numbers for the history."""
+
+    def draw(self, n_trees: int, rng: np.random.Generator) -> Draws:
+        """Draw trees from P_F as it is now."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to learn."""
+
+    def memory(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays beyond the network's parameters that a checkpoint must hold."""
+
+    def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take back what ``memory`` gave."""
+
+
+def seeded_network(make: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """Build a network with reproducible weights, without touching torch's global generator."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return make()
