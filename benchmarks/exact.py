@@ -45,14 +45,17 @@ def measure(name: str, n_thresholds: int, max_depth: int, split_penalty: str) ->
 
     X, y = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
     X, X_test, y, _ = train_test_split(X, y, test_size=0.2, random_state=1)
-    dtgfn.infer(X[:60], y[:60], max_depth=3, n_thresholds=3).solution.average(
-        encode(dtgfn.infer(X, y, max_depth=1, n_thresholds=3).binner, as_table(X_test))
+    dtgfn.infer(X[:60], y[:60], engine="exact", max_depth=3, n_thresholds=3).solution.average(
+        encode(
+            dtgfn.infer(X, y, engine="exact", max_depth=1, n_thresholds=3).binner, as_table(X_test)
+        )
     )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begun = time.perf_counter()
     posterior = dtgfn.infer(
         X,
         y,
+        engine="exact",
         max_depth=max_depth,
         n_thresholds=n_thresholds,
         split_penalty=split_penalty,

@@ -265,5 +265,6 @@ def test_hopeless_problems_are_refused_with_a_way_out():
 def test_unknown_parameters_are_refused():
     with pytest.raises(TypeError, match="max_dept"):
         DTGFNClassifier(max_dept=3)
-    with pytest.raises(TypeError, match="max_dept"):
-        infer([[1.0]], [1], max_dept=3)
+    for engine in ("gfn", "exact", "mcmc", "smc"):
+        with pytest.raises(ValueError, match=r"'max_dept' is not .* did you mean 'max_depth'"):
+            infer([[1.0]], [1], engine=engine, max_dept=3)

@@ -66,7 +66,7 @@ def test_a_loaded_model_is_the_saved_one(tmp_path, changes):
 def test_labels_of_every_kind_come_back(tmp_path, labels):
     y = np.asarray(labels).repeat(10)
     X = np.arange(len(y), dtype=float)[:, None]
-    model = DTGFNClassifier(max_depth=1, n_trees=5)
+    model = DTGFNClassifier(inference="exact", max_depth=1, n_trees=5)
     save(model.fit(X, y), tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.predict(X).tolist() == model.predict(X).tolist()
@@ -76,7 +76,9 @@ def test_labels_of_every_kind_come_back(tmp_path, labels):
 def test_models_from_weighted_rows_come_back(tmp_path):
     X, y = load_iris(return_X_y=True)
     weight = np.random.default_rng(0).random(len(y))
-    model = DTGFNClassifier(max_depth=2, n_thresholds=5, n_trees=5).fit(X, y, weight)
+    model = DTGFNClassifier(inference="exact", max_depth=2, n_thresholds=5, n_trees=5).fit(
+        X, y, weight
+    )
     save(model, tmp_path / "m")
     np.testing.assert_allclose(
         load(tmp_path / "m").predict_proba(X), model.predict_proba(X), atol=1e-12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -28,8 +29,9 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    inference : {"exact"}
-        Engine. "exact" sums over all trees, and refuses tables for which that is out of reach.
+    inference : {"gfn", "exact", "mcmc", "smc"}
+        Engine. "gfn" trains a GFlowNet that samples trees, "exact" sums over all trees and refuses
+        tables for which that is out of reach, "mcmc" and "smc" are what the field uses.
     max_depth : int
         Edges on the longest path of a tree.
     n_thresholds : int
@@ -45,13 +47,36 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
-        Seconds after which ``fit`` gives up; None for no limit.
+        Seconds after which ``fit`` ends with what there is (or gives up, if exact); None for no
+        limit. A GFlowNet that has nothing left to learn ends earlier.
     n_jobs : int or None
         Threads, all cores if None.
     random_state : int, RandomState or None
-        Seed of the sampled trees; exact predictions do not depend on it.
+        Seed of everything random; exact predictions do not depend on it. A GFlowNet that time
+        ends, not ``n_steps``, may end at another step the next time.
     verbose : bool
         Whether to show progress.
+    preset : {"default", "paper"}
+        Training settings to start from (this and what follows: "gfn" only). See ``paper``.
+    leaf_order : {"fixed", "free"} or None
+        Whether all open leaves decide at once, or one by one in any order as in the paper. None
+        is the preset's choice, here and below.
+    objective : {"db", "tb", "vargrad", "subtb"} or None
+        Which balance is trained.
+    loss : {"squared", "huber", "cosh", "linex"} or None
+        How far from balance.
+    n_steps : int or None
+        Training steps at most.
+    device : str
+        "cpu", "cuda" or "auto".
+    options : dict or None
+        Any other training setting by name, see ``dtgfn.engines.gfn.settings.Settings``.
+    callbacks : list or None
+        Called with the training state after each step; False ends training.
+    checkpoint : path or None
+        File that training is saved to, and taken up from if it exists.
+    warm_start : bool
+        Whether ``fit`` on the same table goes on training where the last ``fit`` ended.
 
     Attributes
     ----------
@@ -61,7 +86,7 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         the log marginal likelihood; the penalties leave out the prior's own constant, so compare it
         only between models with the same penalty and grid.
     best_tree_ : TreeBatch
-        The most probable tree; ``describe()`` writes it as rules.
+        The most probable tree known; ``describe()`` writes it as rules.
     classes_, n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -78,7 +103,7 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        inference: str = "exact",
+        inference: str = "gfn",
         max_depth: int = 5,
         n_thresholds: int = 99,
         binning: Binning = "uniform",
@@ -86,10 +111,20 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         split_penalty: SplitPenalty = "mdl",
         temperature: float = 1.0,
         n_trees: int = 1000,
-        time_budget: float | None = 300.0,
+        time_budget: float | None = 60.0,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
+        preset: str = "default",
+        leaf_order: str | None = None,
+        objective: str | None = None,
+        loss: str | None = None,
+        n_steps: int | None = None,
+        device: str = "cpu",
+        options: dict[str, Any] | None = None,
+        callbacks: list[Any] | None = None,
+        checkpoint: str | Path | None = None,
+        warm_start: bool = False,
     ) -> None:
         self.inference = inference
         self.max_depth = max_depth
@@ -103,6 +138,37 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.preset = preset
+        self.leaf_order = leaf_order
+        self.objective = objective
+        self.loss = loss
+        self.n_steps = n_steps
+        self.device = device
+        self.options = options
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """Return an estimator with every hyper-parameter of the paper's table, some changed.
+
+        Examples
+        --------
+        >>> DTGFNClassifier.paper(n_steps=20).split_penalty
+        'paper'
+
+        """
+        table = {
+            "max_depth": 5,
+            "n_thresholds": 99,
+            "n_trees": 1000,
+            "leaf_concentration": 0.1,
+            "split_penalty": "paper",
+            "preset": "paper",
+            "time_budget": None,
+        }
+        return cls(**{**table, **changes})
 
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Infer the posterior from training rows X [n, columns] and labels y [n]."""
@@ -133,6 +199,7 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             n_jobs=self.n_jobs,
             random_state=int(seed),
             verbose=self.verbose,
+            **self._engine_options(),
         )
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         return self
@@ -153,6 +220,23 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Write the most probable tree as nested rules in the user's units."""
         check_is_fitted(self)
         return tree_text(self.posterior_)
+
+    def _engine_options(self) -> dict[str, Any]:
+        """What the GFlowNet engine takes beyond the others."""
+        if self.inference != "gfn":
+            return {}
+        named = ("leaf_order", "objective", "loss", "n_steps")
+        chosen = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+        before = getattr(self, "posterior_", None) if self.warm_start else None
+        return {
+            "preset": self.preset,
+            "device": self.device,
+            "callbacks": self.callbacks or (),
+            "checkpoint": self.checkpoint,
+            "policy": before.solution if before is not None and before.engine == "gfn" else None,
+            **chosen,
+            **(self.options or {}),
+        }
 
     def _check_columns(self, X: Any, table: Table, *, reset: bool) -> None:
         """Remember number and names of columns, or compare with them, as scikit-learn does."""

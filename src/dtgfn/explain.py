@@ -16,7 +16,7 @@ def tree_text(posterior: TreePosterior, tree: TreeBatch | None = None) -> str:
     --------
     >>> from dtgfn import infer
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
-    ...                   max_depth=1, n_thresholds=3)
+    ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> print(tree_text(posterior))
     if x0 <= 5
         no  0.990  (10 rows)

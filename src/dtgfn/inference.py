@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,21 +12,38 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn.binning import Binning
+from dtgfn.diagnostics import warn_if_untrustworthy
 from dtgfn.engines.exact import infer_exact
+from dtgfn.engines.gfn.settings import SETTING_NAMES
+from dtgfn.engines.mcmc import infer_mcmc
+from dtgfn.engines.smc import infer_smc
 from dtgfn.posterior import TreePosterior
 from dtgfn.progress import progress_bar
 from dtgfn.score import SplitPenalty, make_score
 from dtgfn.tables import as_table
 from dtgfn.training import make_training_data
 
-ENGINES: dict[str, Callable[..., TreePosterior]] = {"exact": infer_exact}
+
+def _infer_gfn(*arguments: Any, **options: Any) -> TreePosterior:
+    # Only this engine needs torch, which takes a while to import.
+    from dtgfn.engines.gfn.engine import infer_gfn
+
+    return infer_gfn(*arguments, **options)
+
+
+ENGINES: dict[str, Callable[..., TreePosterior]] = {
+    "gfn": _infer_gfn,
+    "exact": infer_exact,
+    "mcmc": infer_mcmc,
+    "smc": infer_smc,
+}
 
 
 def infer(
     X: Any,
     y: Any,
     *,
-    engine: str = "exact",
+    engine: str = "gfn",
     max_depth: int = 5,
     n_thresholds: int = 99,
     binning: Binning = "uniform",
@@ -33,10 +52,11 @@ def infer(
     temperature: float = 1.0,
     n_trees: int = 1000,
     sample_weight: npt.ArrayLike | None = None,
-    time_budget: float | None = 300.0,
+    time_budget: float | None = 60.0,
     n_jobs: int | None = None,
     random_state: int | np.random.Generator | None = None,
     verbose: bool = False,
+    **options: Any,
 ) -> TreePosterior:
     """Infer the posterior over decision trees of a table.
 
@@ -46,8 +66,9 @@ def infer(
         Numbers, booleans and text; missing values may stay.
     y : array [n]
         Class labels.
-    engine : {"exact"}
-        How to infer.
+    engine : {"gfn", "exact", "mcmc", "smc"}
+        How to infer: "gfn" trains a GFlowNet, "exact" sums over all trees (and refuses where that
+        is out of reach), "mcmc" runs Metropolis-Hastings chains, "smc" top-down particles.
     max_depth : int
         Edges on the longest path, as in scikit-learn.
     n_thresholds, binning
@@ -63,23 +84,31 @@ def infer(
     sample_weight : array [n] or None
         A weight of 3 counts as three rows, 0 as none.
     time_budget : float or None
-        Seconds after which inference is given up; None for no limit.
+        Seconds after which sampling or training ends with what there is, and exact inference is
+        given up; None for no limit.
     n_jobs : int or None
         Threads, all cores if None or -1.
     random_state : int, Generator or None
         Seed of the sampled trees.
     verbose : bool
         Whether to show progress on standard error.
+    **options
+        What only the engine knows: of "gfn" ``preset`` ("default" or "paper"), ``callbacks``,
+        ``checkpoint`` and every training setting (``leaf_order``, ``objective``, ``loss``,
+        ``n_steps``, ``device``, ...); of "mcmc" ``n_chains`` and ``n_steps``; of "smc"
+        ``n_particles`` and ``n_sweeps``; of "exact" ``memory_budget``.
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> posterior = infer(*load_iris(return_X_y=True), max_depth=2, n_thresholds=9)
+    >>> X, y = load_iris(return_X_y=True)
+    >>> posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=9)
     >>> round(posterior.log_evidence, 3)
     -38.584
 
     """
     check_choice("engine", engine, tuple(ENGINES))
+    check_options(engine, options)
     check_whole("n_trees", n_trees, 1, 10_000_000)
     if n_jobs == -1:  # scikit-learn's way to say all cores
         n_jobs = None
@@ -121,8 +150,31 @@ def infer(
             time_budget=time_budget,
             n_jobs=n_jobs,
             progress=progress,
+            **options,
         )
+    warn_if_untrustworthy(posterior, stacklevel=3)
     return replace(posterior, binner=data.binner, classes=data.classes)
+
+
+ENGINE_OPTIONS = {
+    "gfn": ("preset", "callbacks", "checkpoint", "policy", *SETTING_NAMES),
+    "exact": ("memory_budget",),
+    "mcmc": ("n_chains", "n_steps"),
+    "smc": ("n_particles", "n_sweeps"),
+}
+
+
+def check_options(engine: str, options: dict[str, Any]) -> None:
+    """Refuse an option that the engine does not have."""
+    known = ENGINE_OPTIONS[engine]
+    for name in options:
+        if name not in known:
+            everything = [*known, *inspect.signature(infer).parameters]
+            similar = difflib.get_close_matches(name, everything, 1)
+            guess = f"did you mean {similar[0]!r}? " if similar else ""
+            raise ValueError(
+                f"{name!r} is not an option of engine {engine!r}; {guess}It has {', '.join(known)}."
+            )
 
 
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,27 @@ from dtgfn.score import Rows, Score
 from dtgfn.trees import TreeBatch
 
 
+@runtime_checkable
 class ModelAverage(Protocol):
     """Something that knows P(y | x, D) without averaging over sampled trees."""
 
     def average(self, codes: Codes) -> Floats:
         """Return class probabilities [n, C] for rows of codes [n, d]."""
+
+
+@runtime_checkable
+class KnownSampler(Protocol):
+    """Something that knows how probable it is to draw any given tree."""
+
+    def log_prob(self, trees: TreeBatch) -> Floats:
+        """Return log P_F of each tree [B]; -inf for a tree that it can never draw."""
+
+
+class TreeSource(Protocol):
+    """Something that draws more trees."""
+
+    def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
+        """Draw trees."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,8 +62,9 @@ class TreePosterior:
         P(the column is used by the tree).
     size_probability : float64 [S]
         P(the tree has s splits), s = 0..S-1.
-    solution : ModelAverage or None
-        The exact model average, where the engine has one.
+    solution : TreeSource or None
+        What the engine found, to draw more trees from; some know more, see ``ModelAverage`` (the
+        exact engine's) and ``KnownSampler`` (the GFlowNet's in fixed order).
     binner : Binner or None
         How the user's columns became features and codes; None if the engine was given codes.
     classes : array [C] or None
@@ -68,7 +85,7 @@ class TreePosterior:
     rows: Rows
     score: Score
     engine: str
-    solution: ModelAverage | None = None
+    solution: TreeSource | None = None
     binner: Binner | None = None
     classes: npt.NDArray[Any] | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
@@ -124,6 +141,7 @@ def sampled_posterior(
     n_columns: int,
     engine: str,
     best: tuple[TreeBatch, float] | None = None,
+    solution: TreeSource | None = None,
     diagnostics: dict[str, Any] | None = None,
     history: list[dict[str, Any]] | None = None,
 ) -> TreePosterior:
@@ -154,6 +172,7 @@ def sampled_posterior(
         rows=rows,
         score=score,
         engine=engine,
+        solution=solution,
         diagnostics=diagnostics or {},
         history=history or [],
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from dtgfn.kernels import Codes, Floats
-from dtgfn.posterior import TreePosterior
+from dtgfn.posterior import ModelAverage, TreePosterior
 from dtgfn.score import Rows, Score
 from dtgfn.trees import TreeBatch, node_counts, route
 
 
 def predict_proba(posterior: TreePosterior, codes: Codes) -> Floats:
     """P(y | x, D) [n, C]: the exact average where the engine has one, else over sampled trees."""
-    if posterior.solution is not None:
+    if isinstance(posterior.solution, ModelAverage):
         return posterior.solution.average(codes)
     return average_trees(posterior.trees, posterior.weights, posterior.rows, posterior.score, codes)
 

@@ -10,11 +10,11 @@ from typing import Protocol
 class Progress(Protocol):
     """What an engine needs to report: the name of the stage and the share of it that is done."""
 
-    def __call__(self, stage: str, share: float) -> None:
-        """Show that ``share`` (0..1) of ``stage`` is done."""
+    def __call__(self, stage: str, share: float, detail: str = "") -> None:
+        """Show that ``share`` (0..1) of ``stage`` is done, and in ``detail`` how it goes."""
 
 
-def silent(stage: str, share: float) -> None:
+def silent(stage: str, share: float, detail: str = "") -> None:
     """Show nothing."""
 
 
@@ -41,13 +41,14 @@ def progress_bar(verbose: bool) -> Iterator[Progress]:
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[detail]}"),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         tasks: dict[str, int] = {}
 
-        def show(stage: str, share: float) -> None:
+        def show(stage: str, share: float, detail: str = "") -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=1.0)
-            bars.update(tasks[stage], completed=share)  # type: ignore[arg-type]
+                tasks[stage] = bars.add_task(stage, total=1.0, detail="")
+            bars.update(tasks[stage], completed=share, detail=detail)  # type: ignore[arg-type]
 
         yield show

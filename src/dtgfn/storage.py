@@ -36,13 +36,14 @@ Arrays = dict[str, npt.NDArray[Any]]
 def save(model: DTGFNClassifier, path: str | Path) -> None:
     """Write a fitted classifier to one file, whole or not at all.
 
-    The file holds the coded training rows (the exact average needs them), never raw values.
+    The file holds the coded training rows (predictions need them), never raw values, and the
+    sampled trees; a GFlowNet's policy is not kept (see its ``checkpoint``).
 
     Examples
     --------
     >>> import tempfile
     >>> from dtgfn import DTGFNClassifier, load, save
-    >>> model = DTGFNClassifier(max_depth=1).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
+    >>> model = DTGFNClassifier(inference="exact", max_depth=1).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(model, f"{folder}/model.dtgfn")
     ...     load(f"{folder}/model.dtgfn").predict([[1.0]]).tolist()
@@ -53,7 +54,9 @@ def save(model: DTGFNClassifier, path: str | Path) -> None:
     posterior = model.posterior_
     assert posterior.binner is not None
     assert posterior.classes is not None
-    params = {**model.get_params(), "verbose": False}
+    # What belongs to one run of training is no part of the model.
+    run = {"verbose": False, "callbacks": None, "checkpoint": None, "warm_start": False}
+    params = {**model.get_params(), **run}
     if isinstance(params["random_state"], Integral):
         params["random_state"] = int(params["random_state"])
     else:
@@ -71,13 +74,27 @@ def save(model: DTGFNClassifier, path: str | Path) -> None:
         "binner": binner_to_dict(posterior.binner),
         "score": _score_to_dict(posterior.score),
         "engine": posterior.engine,
-        "log_evidence": posterior.log_evidence,
-        "log_evidence_error": posterior.log_evidence_error,
+        "log_evidence": _plain(posterior.log_evidence),
+        "log_evidence_error": _plain(posterior.log_evidence_error),
         "best_log_reward": posterior.best_log_reward,
-        "diagnostics": posterior.diagnostics,
-        "history": posterior.history,
+        "diagnostics": _plain(posterior.diagnostics),
+        "history": _plain(posterior.history),
     }
     write_container(path, KIND, VERSION, meta, _posterior_to_arrays(posterior))
+
+
+def _plain(value: Any) -> Any:
+    """Write what is not a number as None: JSON has no nan."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number(value: Any) -> float:
+    """Read a number back, nan where there was none."""
+    return math.nan if value is None else float(value)
 
 
 def check_replaceable(path: str | Path) -> None:
@@ -179,33 +196,40 @@ def _posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
     if len(best) != 1:
         raise ValueError("it has no best tree")
     n_columns = len(binner.columns)
-    column = np.asarray(binner.feature_column, dtype=np.int32)
-    problem = make_problem(rows, score, column, n_columns)
-    support: list[SupportLevel] = []
-    while f"support.{len(support)}.bits" in arrays:
-        support.append(_support_from(arrays, f"support.{len(support)}.", problem))
-    check_support(problem, support)
+    engine = str(meta["engine"])
+    solution = None
+    if engine == "exact":
+        column = np.asarray(binner.feature_column, dtype=np.int32)
+        solution = _solution_from(arrays, make_problem(rows, score, column, n_columns))
     size = _array(arrays, "size_probability", "f", 1)
     return TreePosterior(
         trees=trees,
         log_reward=_array(arrays, "log_reward", "f", 1, len(trees)),
         log_prob=_array(arrays, "log_prob", "f", 1, len(trees)),
         log_weight=_array(arrays, "log_weight", "f", 1, len(trees)),
-        log_evidence=float(meta["log_evidence"]),
-        log_evidence_error=float(meta["log_evidence_error"]),
+        log_evidence=_number(meta["log_evidence"]),
+        log_evidence_error=_number(meta["log_evidence_error"]),
         best_tree=best,
         best_log_reward=float(meta["best_log_reward"]),
         column_inclusion=_array(arrays, "column_inclusion", "f", 1, n_columns),
         size_probability=size,
         rows=rows,
         score=score,
-        engine=str(meta["engine"]),
-        solution=ExactSolution(problem, support, os.cpu_count() or 1),
+        engine=engine,
+        solution=solution,
         binner=binner,
         classes=classes,
         diagnostics=dict(meta["diagnostics"]),
         history=list(meta["history"]),
     )
+
+
+def _solution_from(arrays: Arrays, problem: Problem) -> ExactSolution:
+    support: list[SupportLevel] = []
+    while f"support.{len(support)}.bits" in arrays:
+        support.append(_support_from(arrays, f"support.{len(support)}.", problem))
+    check_support(problem, support)
+    return ExactSolution(problem, support, os.cpu_count() or 1)
 
 
 def _classes_from(values: Any, kind: str, n_classes: int) -> npt.NDArray[Any]:

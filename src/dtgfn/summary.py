@@ -16,7 +16,7 @@ def summarise(model: DTGFNClassifier) -> dict[str, Any]:
     Examples
     --------
     >>> from dtgfn import DTGFNClassifier
-    >>> model = DTGFNClassifier(max_depth=1).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
+    >>> model = DTGFNClassifier(inference="exact", max_depth=1).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
     >>> summarise(model)["columns"]
     [{'name': 'x0', 'inclusion': 0.99...}]
 

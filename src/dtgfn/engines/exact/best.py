@@ -10,34 +10,57 @@ from dtgfn.engines.exact.problem import Problem
 from dtgfn.engines.exact.support import Graph
 from dtgfn.trees import TreeBatch, from_splits
 
+Splits = dict[tuple[int, ...], tuple[int, int]]
+
 
 def best_tree(problem: Problem, graph: Graph, in_order: Run, anyhow: Run) -> TreeBatch:
     """Return the tree of highest posterior probability; ties go to fewer splits, middle cuts."""
-    splits: dict[tuple[int, ...], tuple[int, int]] = {}
+    splits: Splits = {}
 
-    def grow(path: tuple[int, ...], level: Level, position: int, in_graph: bool) -> None:
+    def grow(path: tuple[int, ...], position: int) -> None:
         depth = len(path)
-        if depth == problem.score.max_depth:
+        this = graph.levels[depth].take(np.array([position]))
+        if depth == len(graph.edges):
+            add_best_splits(problem, this, path, splits, in_order, anyhow)
             return
-        this = level.take(np.array([position]))
-        if in_graph and depth < len(graph.edges):
-            edges = take_edges(graph.edges[depth], np.array([position]))
-            children, values = graph.levels[depth + 1], graph.values[depth + 1]
-        else:
-            in_graph = False
-            edges, children = expand(problem, this, in_order)
-            levels_left = problem.score.max_depth - depth - 1
-            values = tail_values(problem, children, levels_left, anyhow, with_columns=False)
-        chosen = _best_edge(problem, this, edges, values, depth)
-        if chosen is None:
-            return
-        cut = (int(edges.low[chosen]) + int(edges.high[chosen]) - 1) // 2
-        splits[path] = (int(problem.feature[edges.feature[chosen]]), cut)
-        grow((*path, 0), children, int(edges.left[chosen]), in_graph)
-        grow((*path, 1), children, int(edges.right[chosen]), in_graph)
+        edges = take_edges(graph.edges[depth], np.array([position]))
+        chosen = _best_edge(problem, this, edges, graph.values[depth + 1], depth)
+        if chosen is not None:
+            splits[path] = middle_split(problem, edges, chosen)
+            grow((*path, 0), int(edges.left[chosen]))
+            grow((*path, 1), int(edges.right[chosen]))
 
-    grow((), graph.levels[0], 0, True)
+    grow((), 0)
     return from_splits([splits])
+
+
+def add_best_splits(
+    problem: Problem,
+    this: Level,
+    path: tuple[int, ...],
+    splits: Splits,
+    in_order: Run,
+    anyhow: Run,
+) -> None:
+    """Add the best tree below ``path``, on the one row set of ``this``, with tail levels left."""
+    depth = len(path)
+    levels_left = problem.score.max_depth - depth - 1
+    if levels_left < 0:
+        return
+    edges, children = expand(problem, this, in_order)
+    values = tail_values(problem, children, levels_left, anyhow, with_columns=False)
+    chosen = _best_edge(problem, this, edges, values, depth)
+    if chosen is not None:
+        splits[path] = middle_split(problem, edges, chosen)
+        for turn, child in enumerate((edges.left[chosen], edges.right[chosen])):
+            below = children.take(np.array([child]))
+            add_best_splits(problem, below, (*path, turn), splits, in_order, anyhow)
+
+
+def middle_split(problem: Problem, edges: Edges, chosen: int) -> tuple[int, int]:
+    """Feature and threshold in the middle of those that cut alike."""
+    cut = (int(edges.low[chosen]) + int(edges.high[chosen]) - 1) // 2
+    return int(problem.feature[edges.feature[chosen]]), cut
 
 
 def _best_edge(

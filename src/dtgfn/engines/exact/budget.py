@@ -16,11 +16,11 @@ Work = Callable[[int, int], None]
 SOON = 0.005
 LESS_WORK = (
     "Use fewer n_thresholds or a smaller max_depth; "
-    "larger problems are for the GFlowNet engine, which is in preparation."
+    "larger problems are for the GFlowNet engine, 'gfn'."
 )
 MORE_TIME = (
     "Use fewer n_thresholds, a smaller max_depth or a larger time_budget; "
-    "larger problems are for the GFlowNet engine, which is in preparation."
+    "larger problems are for the GFlowNet engine, 'gfn'."
 )
 
 

@@ -38,7 +38,7 @@ def sample_trees(
         span = edges.high[chosen] - edges.low[chosen]
         cut = edges.low[chosen] + np.floor(rng.random(len(chosen)) * span).astype(np.int32)
         feature = problem.feature[edges.feature[chosen]]
-        tree, slot = _split(trees, tree, slot, feature, cut)
+        tree, slot = split_leaves(trees, tree, slot, feature, cut)
         row_set = np.stack([edges.left[chosen], edges.right[chosen]], axis=1).ravel()
     bits = support[-1].bits[row_set]
     for depth in range(len(support) - 1, max_depth):
@@ -46,16 +46,16 @@ def sample_trees(
         bits, row_set = np.unique(bits, axis=0, return_inverse=True)
         row_set = row_set.ravel()
         draw = draw_first_of_two if max_depth - depth == 2 else draw_last
-        feature, cut, sides = _draw_splits(problem, draw, depth, bits, row_set, rng, run)
+        feature, cut, sides = draw_splits(problem, draw, depth, bits, row_set, rng, run)
         split = feature >= 0
-        tree, slot = _split(
+        tree, slot = split_leaves(
             trees, tree[split], slot[split], problem.feature[feature[split]], cut[split]
         )
         bits = sides[split].reshape(-1, problem.n_words)
     return trees
 
 
-def _draw_splits(
+def draw_splits(
     problem: Problem,
     draw: Callable[..., None],
     depth: int,
@@ -77,7 +77,7 @@ def _draw_splits(
     return feature, cut, sides
 
 
-def _split(
+def split_leaves(
     trees: TreeBatch, tree: Longs, slot: Longs, feature: Ints, cut: Ints
 ) -> tuple[Longs, Longs]:
     """Split leaves in place; return tree and slot of the new leaves, left and right in turn."""

@@ -14,6 +14,7 @@ A new objective is a function like these and a line in ``OBJECTIVES``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -39,17 +40,15 @@ def huber(x: Tensor) -> Tensor:
 
 
 def cosh(x: Tensor) -> Tensor:
-    """cosh(x) - 1: like x^2 / 2 near 0, and far trees count more."""
+    """Hyperbolic cosine less 1: like x^2 / 2 near 0, and far trees count more."""
     near = x.clamp(-FAR, FAR)
-    slope = torch.sinh(torch.tensor(FAR))
-    return torch.cosh(near) - 1 + slope * (x - near).abs()
+    return torch.cosh(near) - 1 + math.sinh(FAR) * (x - near).abs()
 
 
 def linex(x: Tensor) -> Tensor:
     """e^-x + x - 1: a tree the policy draws too rarely (x < 0) costs more than one too often."""
     near = x.clamp(-FAR, FAR)
-    left = torch.exp(torch.tensor(FAR)) - 1
-    right = 1 - torch.exp(torch.tensor(-FAR))
+    left, right = math.exp(FAR) - 1, 1 - math.exp(-FAR)
     beyond = x - near
     return torch.exp(-near) + near - 1 + torch.where(beyond < 0, -left * beyond, right * beyond)
 
@@ -65,7 +64,7 @@ def trajectory_balance(residuals: Residuals, shape: Shape) -> Tensor:
 def variance_gradient(residuals: Residuals, shape: Shape) -> Tensor:
     """Trajectory balance whose log Z is the batch's own best guess."""
     total = residuals.delta.sum(dim=1)
-    return shape(total - total.mean().detach()).mean()
+    return shape(total - total.mean()).mean()
 
 
 def detailed_balance(residuals: Residuals, shape: Shape) -> Tensor:
@@ -79,7 +78,7 @@ def subtrajectory_balance(residuals: Residuals, shape: Shape) -> Tensor:
     before = torch.nn.functional.pad(residuals.delta.cumsum(dim=1), (1, 0))
     if residuals.end is not None:
         total = before.gather(1, residuals.end) - before[:, :-1]
-        length = residuals.end - torch.arange(n_steps, device=total.device)
+        length = (residuals.end - torch.arange(n_steps, device=total.device)).clamp(min=0)
         weight = SUBTB_DECAY**length * residuals.mask
     else:
         total = before[:, None, :] - before[:, :, None]

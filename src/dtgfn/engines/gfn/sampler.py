@@ -1,7 +1,7 @@
 """What the trainer asks of a GFlowNet, whichever order its leaves decide in.
 
 Notation, as in the literature: states s, forward policy P_F, backward policy P_B, state flow F with
-F(s0) = Z and F(terminal) = R^(1/temperature). A trajectory's transition s -> s' is balanced when its
+F(s0) = Z and F(terminal) = R^(1/temperature). A transition s -> s' is balanced when its
 residual is zero::
 
     delta = log F(s) + log P_F(s' | s) - log F(s') - log P_B(s | s')
@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from dtgfn.kernels import Floats
+from dtgfn.kernels import Floats, Ints
 from dtgfn.trees import TreeBatch
+
+Network = TypeVar("Network", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,13 @@ class Residuals:
 class Trajectories(Protocol):
     """Complete trajectories, however a sampler keeps them."""
 
-    trees: TreeBatch
-    log_reward: Floats  # [B] log R on all training rows, before the temperature
+    @property
+    def trees(self) -> TreeBatch:
+        """What the trajectories end in [B]."""
+
+    @property
+    def log_reward(self) -> Floats:
+        """Log R [B] on all training rows, before the temperature."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +80,12 @@ class Draws:
 class Sampler(Protocol):
     """A GFlowNet over trees: the trainer owns the loop, the sampler everything about trees."""
 
-    network: nn.Module
     log_z: nn.Parameter  # scalar
+    whole_trees: bool  # or do trajectories end in trunks that stand for all their continuations?
+
+    @property
+    def network(self) -> nn.Module:
+        """Everything learned by gradients but log Z."""
 
     def rollout(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> Trajectories:
         """Draw trajectories from the behaviour policy, a share ``epsilon`` of actions uniform."""
@@ -91,9 +102,19 @@ class Sampler(Protocol):
     def draw(self, n_trees: int, rng: np.random.Generator) -> Draws:
         """Draw trees from P_F as it is now."""
 
+    def depths(self, trajectories: Any) -> Ints:
+        """Depth [B, K] of the leaf that each transition decides, -1 where there is none."""
+
+    @property
+    def best_log_reward(self) -> float:
+        """Log R of the best tree that is known beyond those drawn, -inf if none is."""
+
     @property
     def finished(self) -> bool:
         """Whether nothing is left to learn."""
+
+    def settle(self) -> None:
+        """Bring everything up to date when training ends."""
 
     def memory(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays beyond the network's parameters that a checkpoint must hold."""
@@ -102,7 +123,7 @@ class Sampler(Protocol):
         """Take back what ``memory`` gave."""
 
 
-def seeded_network(make: Callable[[], nn.Module], seed: int) -> nn.Module:
+def seeded_network(make: Callable[[], Network], seed: int) -> Network:
     """Build a network with reproducible weights, without touching torch's global generator."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)

@@ -1,0 +1,166 @@
+"""When not to trust a sampled posterior: by the exact answer, and without it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from dtgfn.comparison import Comparison, compare
+from dtgfn.distances import tally, top_trees
+from dtgfn.importance import effective_sample_size, evidence_estimate, pareto_shape
+from dtgfn.posterior import TreePosterior
+from dtgfn.trees import TreeBatch
+
+__all__ = [
+    "Comparison",
+    "UntrustworthyFit",
+    "compare",
+    "distinct_share",
+    "effective_sample_size",
+    "evidence_estimate",
+    "pareto_shape",
+    "top_trees",
+    "trust",
+    "warn_if_untrustworthy",
+]
+
+LEAST_ESS = 0.5
+MOST_SHAPE = 0.7
+MOST_ERROR = 0.1
+MOST_R_HAT = 1.05
+MOST_OPEN = 0.05
+LEAST_DRAWS = 100
+# So few distinct trees (fifty draws each) that their frequencies can be held against their scores.
+FEW_TREES = 0.02
+MOST_MISMATCH = 0.2
+
+
+class UntrustworthyFit(UserWarning):
+    """A fit whose own numbers say that its posterior may be off."""
+
+
+def trust(posterior: TreePosterior) -> list[str]:
+    """Say what speaks against a fit, from what it knows itself; an empty list is no proof.
+
+    Everything here is seen from trees that the sampler drew. A mode that it never draws leaves
+    importance weights, their effective sample size and the evidence estimate looking fine: only
+    ``compare`` with the exact answer sees it (an EUBO gap far above the ELBO gap).
+
+    Examples
+    --------
+    >>> from dtgfn import infer
+    >>> X, y = [[1.0], [2.0], [8.0], [9.0]] * 5, [0, 0, 1, 1] * 5
+    >>> trust(infer(X, y, engine="exact", max_depth=1))
+    []
+
+    """
+    doubts = [*_weight_doubts(posterior), *_frequency_doubts(posterior)]
+    error = posterior.log_evidence_error
+    if error > MOST_ERROR:
+        doubts.append(
+            f"the log evidence has a standard error of {error:.2f} (should be below {MOST_ERROR})"
+        )
+    doubts += _chain_doubts(posterior.diagnostics)
+    doubts += _training_doubts(posterior)
+    return doubts
+
+
+def _training_doubts(posterior: TreePosterior) -> list[str]:
+    """What a training says about itself."""
+    doubts, told = [], posterior.diagnostics
+    unseen = told.get("open")
+    if unseen is not None and unseen > MOST_OPEN:
+        doubts.append(
+            f"{unseen:.0%} of the trees pass parts of the search space whose worth is only guessed "
+            f"(should be below {MOST_OPEN:.0%})"
+        )
+    if told.get("settled") is False:
+        elbo = [entry["elbo"] for entry in posterior.history if entry.get("elbo") is not None]
+        gain = f"{elbo[-1] - elbo[len(elbo) // 2]:.2f} nats in its last half" if elbo else "unknown"
+        doubts.append(f"the ELBO was still rising when training ended ({gain})")
+    return doubts
+
+
+def warn_if_untrustworthy(posterior: TreePosterior, *, stacklevel: int = 2) -> None:
+    """Warn in one sentence, with the way out, if anything speaks against a fit.
+
+    ``stacklevel`` is that of ``warnings.warn``: 2 names the caller's line, 3 its caller's.
+    """
+    doubts = trust(posterior)
+    if doubts:
+        warnings.warn(
+            f"The {posterior.engine} posterior may be off: {'; '.join(doubts)}; allow a larger "
+            "time_budget or more n_steps, or use the exact engine if the problem is small enough "
+            "for it.",
+            UntrustworthyFit,
+            stacklevel=stacklevel,
+        )
+
+
+def distinct_share(trees: TreeBatch) -> float:
+    """Number of distinct trees over number of trees; nan without trees."""
+    if len(trees) == 0:
+        return math.nan
+    return len(tally(trees, np.ones(len(trees)))[0]) / len(trees)
+
+
+def _weight_doubts(posterior: TreePosterior) -> list[str]:
+    """What importance weights say, where they are weights of a known sampler."""
+    if len(posterior.trees) == 0 or np.isnan(posterior.log_prob).any():
+        return []
+    doubts = []
+    share, shape = effective_sample_size(posterior.log_weight), pareto_shape(posterior.log_weight)
+    if share < LEAST_ESS:
+        n_trees = len(posterior.trees)
+        doubts.append(
+            f"{n_trees:,} weighted trees are worth only {share * n_trees:,.0f} independent ones "
+            f"(an effective sample size of {share:.2f}, should be above {LEAST_ESS})"
+        )
+    if shape > MOST_SHAPE:
+        doubts.append(
+            f"a few trees carry most of the weight, with a Pareto shape of {shape:.2f} "
+            f"(should be below {MOST_SHAPE})"
+        )
+    return doubts
+
+
+def _frequency_doubts(posterior: TreePosterior) -> list[str]:
+    """Hold the frequencies of few distinct trees against the proportions of their scores.
+
+    A sampler may rightly return few trees where few are probable, but then in proportion to R.
+    """
+    n_trees = len(posterior.trees)
+    share = distinct_share(posterior.trees)
+    if not share < FEW_TREES:
+        return []
+    first, frequency = tally(posterior.trees, posterior.weights)
+    log_target = posterior.log_reward[first] / posterior.score.temperature
+    wanted = np.exp(log_target - log_target.max())
+    mismatch = 0.5 * float(np.abs(frequency - wanted / wanted.sum()).sum())
+    if mismatch <= MOST_MISMATCH:
+        return []
+    return [
+        f"only {len(first)} of {n_trees:,} trees are distinct, and {mismatch:.0%} of their weight "
+        "is not where their scores want it"
+    ]
+
+
+def _chain_doubts(diagnostics: dict[str, Any]) -> list[str]:
+    """What Markov chains say of each other: any ``r_hat...`` and ``ess_log_reward``."""
+    doubts = []
+    named = [value for name, value in diagnostics.items() if name.startswith("r_hat")]
+    r_hat = max((value for value in named if value is not None), default=math.nan)
+    if r_hat > MOST_R_HAT:
+        doubts.append(
+            f"the chains disagree, with an R-hat of {r_hat:.2f} (should be below {MOST_R_HAT})"
+        )
+    n_draws = diagnostics.get("ess_log_reward")
+    if n_draws is not None and n_draws < LEAST_DRAWS:
+        doubts.append(
+            f"the chains are worth only {n_draws:,.0f} independent draws "
+            f"(should be above {LEAST_DRAWS})"
+        )
+    return doubts

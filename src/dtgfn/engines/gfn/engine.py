@@ -1,0 +1,247 @@
+"""The GFlowNet engine: from rows and a score to a trained sampler and its posterior."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dtgfn.engines.exact.budget import Budget
+from dtgfn.engines.exact.problem import make_problem
+from dtgfn.engines.gfn.callbacks import AnyCallback
+from dtgfn.engines.gfn.checkpoint import Checkpoint, data_fingerprint
+from dtgfn.engines.gfn.evaluation import by_depth, settled
+from dtgfn.engines.gfn.fixed.sampler import FixedSampler
+from dtgfn.engines.gfn.free.sampler import FreeSampler
+from dtgfn.engines.gfn.sampler import Sampler
+from dtgfn.engines.gfn.settings import Settings, find_device, make_settings
+from dtgfn.engines.gfn.state import TrainState
+from dtgfn.engines.gfn.trainer import Training, train
+from dtgfn.importance import effective_sample_size, evidence_estimate
+from dtgfn.kernels import Floats, Ints
+from dtgfn.posterior import TreePosterior, sampled_posterior
+from dtgfn.progress import Progress, silent
+from dtgfn.score import Rows, Score, log_reward, merge_rows
+from dtgfn.trees import TreeBatch
+
+
+@dataclass(frozen=True)
+class TrainedPolicy:
+    """A trained sampler: draws more trees, and trains on (``state``).
+
+    ``fingerprint`` names the table and the score it was trained for.
+    """
+
+    sampler: Sampler
+    state: TrainState
+    fingerprint: str
+    n_jobs: int  # threads of torch
+
+    def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
+        """Draw trees from the policy; they are not weighted."""
+        with torch_threads(self.n_jobs):
+            return self.sampler.draw(n_trees, rng).trees
+
+
+class TrainedFixedPolicy(TrainedPolicy):
+    """A trained policy that knows the probability of every tree."""
+
+    sampler: FixedSampler
+
+    def log_prob(self, trees: TreeBatch) -> Floats:
+        """Log P_F [B] of given trees; -inf for a tree it can never draw."""
+        with torch_threads(self.n_jobs):
+            return self.sampler.log_prob(trees)
+
+
+def infer_gfn(
+    rows: Rows,
+    score: Score,
+    *,
+    column: Ints,
+    n_columns: int,
+    n_trees: int = 1000,
+    random_state: int | np.random.Generator | None = None,
+    time_budget: float | None = 60.0,
+    n_jobs: int | None = None,
+    progress: Progress = silent,
+    preset: str = "default",
+    callbacks: Iterable[AnyCallback] = (),
+    checkpoint: str | Path | Checkpoint | None = None,
+    policy: TrainedPolicy | None = None,
+    **options: Any,
+) -> TreePosterior:
+    """Train a GFlowNet to draw trees in proportion to R^(1/temperature), and draw ``n_trees``.
+
+    ``options`` are fields of ``Settings`` that differ from the ``preset``. Training ends after
+    ``n_steps``, ``time_budget`` seconds, at a plateau, when nothing is left to learn, when a
+    callback returns False, or by Ctrl-C, which keeps what was learned. ``policy``, the
+    ``solution`` of an earlier posterior of the same table and score, is trained on.
+    """
+    settings = make_settings(preset, **options)
+    rng = np.random.default_rng(random_state)
+    network_seed, train_seed = (int(seed) for seed in rng.integers(0, 2**31, size=2))
+    threads = n_jobs or os.cpu_count() or 1
+    # The fixed order's network is small: more threads would wait for each other.
+    torch_jobs = threads if settings.leaf_order == "free" or settings.device != "cpu" else 1
+    fingerprint = data_fingerprint(rows, score)
+    progress("preparing (the first run compiles)", 0.0)
+    with torch_threads(torch_jobs):
+        state = policy.state if policy is not None and policy.fingerprint == fingerprint else None
+        sampler = state.sampler if state is not None else None
+        if sampler is None:
+            sampler = make_sampler(rows, score, column, n_columns, settings, network_seed, threads)
+        compile_steps(sampler, settings)
+        progress("preparing (the first run compiles)", 1.0)
+        training = train(
+            sampler,
+            rows,
+            score,
+            settings,
+            time_budget=time_budget,
+            random_state=train_seed,
+            progress=progress,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            state=state,
+        )
+        sampler.settle()
+        return draw_posterior(
+            sampler,
+            training,
+            rows,
+            score,
+            column=column,
+            n_columns=n_columns,
+            n_trees=n_trees,
+            rng=rng,
+            fingerprint=fingerprint,
+            n_jobs=torch_jobs,
+        )
+
+
+def make_sampler(
+    rows: Rows,
+    score: Score,
+    column: Ints,
+    n_columns: int,
+    settings: Settings,
+    seed: int,
+    n_jobs: int,
+) -> Sampler:
+    """Build the untrained sampler that the settings describe."""
+    device, merged = find_device(settings.device), merge_rows(rows)
+    if settings.leaf_order == "free":
+        return FreeSampler(
+            merged if settings.row_batch is None else rows,
+            score,
+            hidden=settings.hidden,
+            architecture=settings.architecture,
+            row_batch=settings.row_batch,
+            device=device,
+            seed=seed,
+        )
+    threads = Budget(None, 0, n_jobs, silent, time.monotonic())
+    return FixedSampler(
+        make_problem(merged, score, column, n_columns),
+        merged,
+        hidden=settings.hidden,
+        exact_tails=settings.exact_tails,
+        n_scouts=settings.n_scouts,
+        remember=settings.remembers,
+        device=device,
+        seed=seed,
+        run=threads.run_anyhow("training"),
+    )
+
+
+def draw_posterior(
+    sampler: Sampler,
+    training: Training,
+    rows: Rows,
+    score: Score,
+    *,
+    column: Ints,
+    n_columns: int,
+    n_trees: int,
+    rng: np.random.Generator,
+    fingerprint: str,
+    n_jobs: int,
+) -> TreePosterior:
+    """Draw trees from the trained policy and weigh them."""
+    begun = time.monotonic()
+    draws = sampler.draw(n_trees, rng)
+    draw_seconds = time.monotonic() - begun
+    log_weight = draws.log_weight(score.temperature)
+    log_evidence, error = evidence_estimate(log_weight)
+    best = best_known(sampler, training, merge_rows(rows), score)
+    history = training.history
+    kind = TrainedFixedPolicy if isinstance(sampler, FixedSampler) else TrainedPolicy
+    posterior = sampled_posterior(
+        draws.trees,
+        log_reward=draws.log_reward,
+        # In free order many trajectories lead to a tree: only their weights are known.
+        log_prob=draws.log_pf if isinstance(sampler, FixedSampler) else np.full(n_trees, np.nan),
+        log_weight=log_weight,
+        log_evidence=log_evidence,
+        log_evidence_error=error,
+        rows=rows,
+        score=score,
+        column=column,
+        n_columns=n_columns,
+        engine="gfn",
+        best=best,
+        solution=kind(sampler, training.state, fingerprint, n_jobs),
+        diagnostics={
+            "elbo": float(log_weight.mean()),
+            "ess": effective_sample_size(log_weight),
+            "log_z": float(sampler.log_z.detach()),
+            "n_steps": training.n_steps,
+            "stopped_because": training.stopped_because,
+            "settled": training.stopped_because in ("finished", "plateau") or settled(history),
+            "loss_by_depth": by_depth(sampler, rng),
+            "training_seconds": training.seconds,
+            "draw_seconds": draw_seconds,
+            **training.state.learned,
+        },
+        history=history,
+    )
+    return posterior
+
+
+def best_known(
+    sampler: Sampler, training: Training, rows: Rows, score: Score
+) -> tuple[TreeBatch, float] | None:
+    """Return the best tree that training has met, and its log R."""
+    found = []
+    if training.best_tree is not None and training.best_log_reward is not None:
+        found.append((training.best_tree, training.best_log_reward))
+    if isinstance(sampler, FixedSampler):
+        tree = sampler.best_tree
+        found.append((tree, float(log_reward(tree, rows, score)[0])))
+    return max(found, key=lambda pair: pair[1], default=None)
+
+
+def compile_steps(sampler: Sampler, settings: Settings) -> None:
+    """Run everything once on throw-away randomness: compiling is not the time budget's fault."""
+    rng = np.random.default_rng(0)
+    paths = sampler.rollout(2, settings.epsilon, rng)
+    sampler.residuals(sampler.retrace(paths.trees, rng), True)
+
+
+@contextmanager
+def torch_threads(n_threads: int) -> Iterator[None]:
+    """Let torch use so many threads, and give back what it had."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

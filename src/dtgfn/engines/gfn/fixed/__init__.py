@@ -1,0 +1,1 @@
+"""Fixed order: all open leaves of all trees decide at once, level by level."""

@@ -1,0 +1,203 @@
+"""Balance residuals of the fixed order, one per row set on a path.
+
+The flow of a node is log F(S) = look-ahead + residual by the network; what it must balance is N(S),
+the sum of the flows through its actions (for a tail: the exact sum)::
+
+    delta(S) = log F(S) - log N(S)
+
+Since log P(action | S) = log flow(action) - log N(S), and a cut's flow is the product of its
+children's, these add up along a path to log Z + log P_F(path) - log R(path): trajectory balance is
+the square of the sum, detailed balance the sum of the squares, and a subtree's sum is what
+sub-trajectory balance looks at.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor, nn
+
+from dtgfn.engines.exact.graph import Longs
+from dtgfn.engines.gfn.fixed.lookahead import Cuts
+from dtgfn.engines.gfn.fixed.mdp import Flags, Graph, Level
+from dtgfn.engines.gfn.fixed.paths import Paths
+from dtgfn.engines.gfn.fixed.policy import ResidualNetwork, describe
+from dtgfn.engines.gfn.sampler import Residuals
+from dtgfn.kernels import Floats, Ints
+
+
+class FlowModel(Protocol):
+    """What the residuals are of: a graph of row sets and a network over them."""
+
+    graph: Graph
+    network: ResidualNetwork
+    log_z: nn.Parameter
+    remember: bool
+    seed: int
+    n_replays: int
+
+
+Group = tuple[int, Longs]  # a depth and nodes of its level
+
+TOP_CUTS = 64  # gradients of a sum over cuts go through its largest terms
+
+
+def path_residuals(sampler: FlowModel, paths: Paths, n_replayed: int) -> Residuals:
+    """Return delta [B, K] over the row sets of each path, in preorder; tails included.
+
+    Rows that follow the B are known nodes for themselves, ``n_replayed`` in all.
+    """
+    n_trees, width = paths.trees.feature.shape
+    visited, position, end = places_of(paths)
+    groups, places = [], []
+    for depth, here in enumerate(paths.visits):
+        nodes, member = np.unique(here.node, return_inverse=True)
+        groups.append((depth, nodes))
+        places.append((member.ravel(), here.tree * width + position[here.tree, here.slot]))
+    replayed = replayed_nodes(sampler, n_replayed // width * width)
+    delta = group_residuals(sampler, groups + replayed)
+    device = sampler.log_z.device
+    flat, used = torch.zeros(n_trees * width, device=device), 0
+    for (_, nodes), (member, place) in zip(groups, places, strict=True):
+        if nodes.size:
+            where = torch.from_numpy(place).to(device)
+            flat = flat.index_put((where,), delta[used + torch.from_numpy(member).to(device)])
+        used += nodes.size
+    alone = delta[used:].reshape(-1, width)
+    mask = np.arange(width)[None, :] < visited.sum(axis=1)[:, None]
+    ends = torch.arange(1, width + 1, device=device).expand(alone.shape)
+    return Residuals(
+        torch.cat([flat.reshape(n_trees, width), alone]),
+        torch.cat([torch.from_numpy(mask).to(device), torch.ones_like(alone, dtype=torch.bool)]),
+        torch.cat([torch.from_numpy(end).to(device), ends]),
+    )
+
+
+def places_of(paths: Paths) -> tuple[Flags, Longs, Longs]:
+    """Return which slots are visited, their preorder position, and where the parts below end."""
+    visited = np.zeros(paths.trees.feature.shape, dtype=np.bool_)
+    for here in paths.visits:
+        visited[here.tree, here.slot] = True
+    return visited, *preorder(paths.trees.left, visited)
+
+
+def path_depths(paths: Paths) -> Ints:
+    """Depth of the row set behind each residual [B, K], -1 where there is none."""
+    _, position, _ = places_of(paths)
+    depths = np.full(position.shape, -1, np.int32)
+    for depth, here in enumerate(paths.visits):
+        depths[here.tree, position[here.tree, here.slot]] = depth
+    return depths
+
+
+def replayed_nodes(sampler: FlowModel, n_nodes: int) -> list[Group]:
+    """Draw known nodes from all levels below the root."""
+    levels = sampler.graph.levels[1:]
+    known = [np.flatnonzero(~np.isnan(level.flow[: len(level)])) for level in levels]
+    ends = np.cumsum([0, *(part.size for part in known)])
+    if n_nodes == 0 or ends[-1] == 0:
+        return []
+    sampler.n_replays += 1
+    rng = np.random.default_rng([sampler.seed, sampler.n_replays])
+    # Half from all nodes alike, half from all levels alike: upper ones are few, and matter more.
+    some = rng.integers(0, ends[-1], n_nodes)
+    level = np.searchsorted(ends, some, side="right") - 1
+    filled = np.flatnonzero(np.diff(ends))
+    level[::2] = filled[rng.integers(0, filled.size, level[::2].size)]
+    place = (rng.random(n_nodes) * np.diff(ends)[level]).astype(np.int64)
+    return [(int(d) + 1, known[d][place[level == d]]) for d in filled]
+
+
+def group_residuals(sampler: FlowModel, groups: list[Group]) -> Tensor:
+    """Return delta [U] of groups of nodes whose flows are known, one after the other."""
+    graph, device = sampler.graph, sampler.log_z.device
+    max_depth, loops = graph.problem.score.max_depth, graph.problem.loops
+    described, look, target = [], [], []
+    for depth, nodes in groups:
+        level = graph.levels[depth]
+        x = describe(level.counts[nodes], level.look[nodes], max_depth - depth, loops)
+        described.append(x)
+        look.append(level.look[nodes])
+        if sampler.remember or depth == graph.n_upper:
+            target.append(torch.from_numpy(level.flow[nodes].astype(np.float32)).to(device))
+        else:
+            target.append(network_normaliser(sampler, level, nodes))
+    x, base = np.concatenate(described), np.concatenate(look).astype(np.float32)
+    flow = torch.from_numpy(base).to(device) + sampler.network(torch.from_numpy(x).to(device))
+    if groups[0][0] == 0:  # the root, whose flow is Z
+        flow = torch.cat([sampler.log_z.float().reshape(1), flow[1:]])
+    return flow - torch.cat(target)
+
+
+def network_normaliser(sampler: FlowModel, level: Level, nodes: Longs) -> Tensor:
+    """Log N [U] with gradient through the children of each node's largest cuts."""
+    loops, device = sampler.graph.problem.loops, sampler.log_z.device
+    width = min(TOP_CUTS, int(level.n_cuts[nodes].max()))
+    top, rest = largest_cuts(nodes, level.start, level.n_cuts, level.cuts, level.stop, width)
+    rest_part = torch.from_numpy(rest.astype(np.float32)).to(device)[:, None]
+    if width == 0:
+        return rest_part[:, 0]
+    some = np.maximum(top, 0)
+    n_classes = level.counts.shape[1]
+    levels_left = sampler.graph.problem.score.max_depth - level.depth - 1
+    counts = level.cuts.counts[some].reshape(-1, n_classes)
+    look = level.cuts.look[some]
+    x = describe(counts, look.reshape(-1), levels_left, loops)
+    residual = sampler.network(torch.from_numpy(x).to(device)).reshape(*some.shape, 2)
+    known = level.cuts.prior[some] + look.sum(axis=-1)
+    logit = torch.from_numpy(known.astype(np.float32)).to(device) + residual.sum(dim=-1)
+    logit = logit.masked_fill(torch.from_numpy(top < 0).to(device), -math.inf)
+    return torch.logsumexp(torch.cat([logit, rest_part], dim=1), dim=1)
+
+
+@njit(cache=True, nogil=True)
+def largest_cuts(
+    nodes: Longs, start: Longs, n_cuts: Ints, cuts: Cuts, stop: Floats, width: int
+) -> tuple[Longs, Floats]:
+    """Return the cuts [U, width] with the largest flows (-1: none) and the log of the rest [U]."""
+    top = np.full((nodes.shape[0], width), -1, np.int64)
+    rest = np.empty(nodes.shape[0])
+    for i in range(nodes.shape[0]):
+        first, number = start[nodes[i]], n_cuts[nodes[i]]
+        order = np.argsort(-cuts.logit[first : first + number])
+        for j in range(min(width, number)):
+            top[i, j] = first + order[j]
+        highest, total = stop[nodes[i]], 1.0
+        for j in range(width, number):
+            logit = cuts.logit[first + order[j]]
+            if logit > highest:
+                total = total * math.exp(highest - logit) + 1.0
+                highest = logit
+            else:
+                total += math.exp(logit - highest)
+        rest[i] = highest + math.log(total)
+    return top, rest
+
+
+@njit(cache=True, nogil=True)
+def preorder(left: Ints, visited: Flags) -> tuple[Longs, Longs]:
+    """Preorder position of each visited slot, and where the part below each position ends."""
+    n_trees, width = left.shape
+    position = np.zeros((n_trees, width), np.int64)
+    end = np.zeros((n_trees, width), np.int64)
+    size = np.zeros(width, np.int64)
+    for b in range(n_trees):
+        # Children come after parents, so sizes add up from the back.
+        for slot in range(width - 1, -1, -1):
+            size[slot] = 1 if visited[b, slot] else 0
+            child = left[b, slot]
+            if size[slot] > 0 and child >= 0 and visited[b, child]:
+                size[slot] += size[child] + size[child + 1]
+        for slot in range(width):
+            if not visited[b, slot]:
+                continue
+            end[b, position[b, slot]] = position[b, slot] + size[slot]
+            child = left[b, slot]
+            if child >= 0 and visited[b, child]:
+                position[b, child] = position[b, slot] + 1
+                position[b, child + 1] = position[b, slot] + 1 + size[child]
+    return position, end

@@ -1,0 +1,51 @@
+"""The best tree that the known part of the graph holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dtgfn.engines.exact.best import Splits, add_best_splits
+from dtgfn.engines.exact.budget import run_here
+from dtgfn.engines.exact.graph import Level as RowSets
+from dtgfn.engines.gfn.fixed.mdp import Graph
+from dtgfn.kernels import Floats
+from dtgfn.trees import TreeBatch, from_splits
+
+
+def best_tree(graph: Graph) -> TreeBatch:
+    """Follow the best cut of every node down; a batch of one."""
+    splits: Splits = {}
+    problem = graph.problem
+
+    def grow(path: tuple[int, ...], node: int) -> None:
+        depth = len(path)
+        level = graph.levels[depth]
+        graph.look_at(depth, np.array([node]))
+        if depth == graph.n_upper:
+            this = RowSets(level.nursery.bits[[node]], level.nursery.keys[[node]])
+            add_best_splits(problem, this, path, splits, run_here, graph.run)
+            return
+        first, number = int(level.start[node]), int(level.n_cuts[node])
+        value = best_of_cuts(graph, depth, np.arange(first, first + number))
+        if number == 0 or value.max() <= level.stop[node]:
+            return
+        cut = first + int(np.argmax(value))
+        threshold = (int(level.cuts.low[cut]) + int(level.cuts.high[cut]) - 1) // 2
+        splits[path] = int(problem.feature[level.cuts.feature[cut]]), threshold
+        for turn, child in enumerate(graph.reach(depth, np.array([node]), np.array([cut]))[0]):
+            grow((*path, turn), int(child))
+
+    grow((), 0)
+    return from_splits([splits])
+
+
+def best_of_cuts(
+    graph: Graph, depth: int, cuts: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> Floats:
+    """Log weight of the best tree through each cut, as far as it is known."""
+    here, below = graph.levels[depth].cuts, graph.levels[depth + 1]
+    child = here.child[cuts]
+    seen = (child >= 0) & ~np.isnan(below.flow[np.maximum(child, 0)])
+    sides = np.where(seen, below.best[np.maximum(child, 0)], here.best[cuts])
+    single = here.prior[cuts] - np.log(here.high[cuts] - here.low[cuts])
+    return np.asarray(single + sides.sum(axis=1))

@@ -1,0 +1,134 @@
+"""Paths of trees through the graph: drawing them, following given trees, weighing them.
+
+A path stops at the tails, whose trees are summed: the weight of a path is that of all trees that
+share it, so nothing that can be summed is left to chance::
+
+    log R(path) = sum over stops log m(S) + sum over cuts log prior + sum over tails log Z(S)
+    log P_F(path) = sum over stops and cuts of log P(action | S)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from dtgfn.engines.exact.graph import Longs
+from dtgfn.engines.exact.sampling import (
+    draw_first_of_two,
+    draw_last,
+    draw_splits,
+    split_leaves,
+)
+from dtgfn.engines.gfn.fixed.lookahead import Cuts
+from dtgfn.engines.gfn.fixed.mdp import Graph
+from dtgfn.kernels import Floats, Ints
+from dtgfn.trees import TreeBatch, empty_batch
+
+IMPOSSIBLE = -2  # the tree takes a cut that is not valid here
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Open leaves of one depth: tree, slot in the tree, node of the level, chosen cut [V].
+
+    A cut of -1 is a stop; at the depth of the tails nothing is chosen.
+    """
+
+    tree: Longs
+    slot: Longs
+    node: Longs
+    cut: Longs
+
+
+@dataclass(frozen=True)
+class Paths:
+    """B paths: the visits of every depth, the last being tails, and their trunks as trees.
+
+    ``log_reward`` [B] is that of the path, all its trees together, before the temperature.
+    """
+
+    trees: TreeBatch
+    visits: list[Visits]
+    log_reward: Floats
+    log_pf: Floats
+
+    def __len__(self) -> int:
+        return len(self.trees)
+
+
+def weigh(graph: Graph, trees: TreeBatch, visits: list[Visits]) -> Paths:
+    """Add up rewards and policy along the visits, with flows as they are now."""
+    reward, log_pf = np.zeros(len(trees)), np.zeros(len(trees))
+    for depth, here in enumerate(visits[:-1]):
+        level = graph.levels[depth]
+        stops, splits = here.cut == -1, here.cut >= 0
+        stop, cut = level.stop[here.node[stops]], here.cut[splits]
+        np.add.at(reward, here.tree[stops], stop)
+        np.add.at(log_pf, here.tree[stops], stop - level.flow[here.node[stops]])
+        np.add.at(reward, here.tree[splits], level.cuts.prior[cut])
+        logit = level.cuts.logit[cut] - level.flow[here.node[splits]]
+        np.add.at(log_pf, here.tree[splits], logit)
+        reward[here.tree[here.cut == IMPOSSIBLE]] = -np.inf
+    tails = visits[-1]
+    np.add.at(reward, tails.tree, graph.levels[-1].flow[tails.node])
+    log_pf[np.isneginf(reward)] = -np.inf
+    return Paths(trees, visits, reward * graph.problem.score.temperature, log_pf)
+
+
+def complete(graph: Graph, paths: Paths, rng: np.random.Generator) -> TreeBatch:
+    """Draw one full tree for every path: a threshold for each cut, and the tails."""
+    problem, max_depth = graph.problem, graph.problem.score.max_depth
+    trees = empty_batch(len(paths), 2 * min(2**max_depth, problem.n_rows) - 1)
+    tree, slot = np.arange(len(paths)), np.zeros(len(paths), np.int64)
+    for depth, here in enumerate(paths.visits[:-1]):
+        # Splitting in the order of the visits gives the slots that the visits have.
+        splits = here.cut >= 0
+        cuts, chosen = graph.levels[depth].cuts, here.cut[splits]
+        span = cuts.high[chosen] - cuts.low[chosen]
+        threshold = cuts.low[chosen] + np.floor(rng.random(chosen.size) * span).astype(np.int32)
+        feature = problem.feature[cuts.feature[chosen]]
+        tree, slot = split_leaves(trees, here.tree[splits], here.slot[splits], feature, threshold)
+    tails = paths.visits[-1]
+    tree, slot = tails.tree, tails.slot
+    bits = graph.levels[-1].nursery.bits[tails.node]
+    for depth in range(graph.n_upper, max_depth):
+        bits, row_set = np.unique(bits, axis=0, return_inverse=True)
+        draw = draw_first_of_two if max_depth - depth == 2 else draw_last
+        given = (problem, draw, depth, bits, row_set.ravel(), rng, graph.run)
+        feature, threshold, sides = draw_splits(*given)
+        split = feature >= 0
+        names = problem.feature[feature[split]]
+        tree, slot = split_leaves(trees, tree[split], slot[split], names, threshold[split])
+        bits = sides[split].reshape(-1, problem.n_words)
+    return trees
+
+
+def wanted_cuts(graph: Graph, depth: int, trees: TreeBatch, here: Visits) -> Longs:
+    """Cuts [V] of the level that given trees take at their visits (-1 stop, IMPOSSIBLE)."""
+    level = graph.levels[depth]
+    internal = np.full(int(graph.problem.feature.max(initial=0)) + 1, -1, np.int32)
+    internal[graph.problem.feature] = np.arange(graph.problem.feature.size)
+    feature = trees.feature[here.tree, here.slot]
+    known = (feature >= 0) & (feature < internal.size)
+    wanted = np.where(known, internal[np.where(known, feature, 0)], -1).astype(np.int32)
+    threshold = trees.cut[here.tree, here.slot]
+    found = find_cuts(here.node, wanted, threshold, level.start, level.n_cuts, level.cuts)
+    return np.where(feature < 0, -1, found)
+
+
+@njit(cache=True, nogil=True)
+def find_cuts(
+    nodes: Longs, feature: Ints, threshold: Ints, start: Longs, n_cuts: Ints, cuts: Cuts
+) -> Longs:
+    """Find the cut of each node that a threshold of a feature makes, IMPOSSIBLE if none."""
+    found = np.empty(nodes.shape[0], np.int64)
+    for i in range(nodes.shape[0]):
+        found[i] = IMPOSSIBLE
+        first = start[nodes[i]]
+        for e in range(first, first + n_cuts[nodes[i]]):
+            if cuts.feature[e] == feature[i] and cuts.low[e] <= threshold[i] < cuts.high[e]:
+                found[i] = e
+                break
+    return found

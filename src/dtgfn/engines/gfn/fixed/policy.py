@@ -1,0 +1,188 @@
+"""The fixed-order policy: flows of children, from look-ahead plus a learned residual.
+
+For a row set S with k levels left, L its look-ahead and x a few numbers that describe it::
+
+    log F(S, k) = L(S) + r(x(S), k)                      r >= 0, the network
+    P(stop | S, k) = m(S) / N          P(cut | S, k) = e^-penalty F(left, k-1) F(right, k-1) / N
+
+with N their sum. The residual is what deeper trees are worth beyond the look-ahead; it is never
+negative, since looking ahead leaves trees out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor, nn
+
+from dtgfn.engines.exact.graph import Longs
+from dtgfn.engines.exact.problem import Loops
+from dtgfn.engines.gfn.fixed.lookahead import Cuts, Singles
+from dtgfn.kernels import Floats, Ints
+from dtgfn.score import dirichlet_log_marginal
+
+N_FEATURES = 8  # besides the class shares
+CHUNK = 65_536
+
+
+class ResidualNetwork(nn.Module):
+    """r(x): a small perceptron; ``describe`` gives its input."""
+
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, n_classes: int, hidden: tuple[int, ...]) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        width = n_classes + N_FEATURES
+        for size in hidden:
+            layers += [nn.Linear(width, size), nn.SiLU()]
+            width = size
+        last = nn.Linear(width, 1)
+        nn.init.zeros_(last.weight)
+        nn.init.constant_(last.bias, -4.0)  # start from the look-ahead alone
+        self.layers = nn.Sequential(*layers, last)
+        self.register_buffer("mean", torch.zeros(n_classes + N_FEATURES))
+        self.register_buffer("spread", torch.ones(n_classes + N_FEATURES))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Residuals [...] of described row sets [..., F]."""
+        # There is about as much to gain as the look-ahead left over; its log is the last feature.
+        most = 3.0 + 1.5 * torch.expm1(x[..., -1])
+        return torch.sigmoid(self.layers((x - self.mean) / self.spread).squeeze(-1)) * most
+
+    def standardise(self, x: Tensor) -> None:
+        """Let described row sets like these [N, F] have mean 0 and spread 1."""
+        if len(x) > 1:
+            self.mean.copy_(x.mean(dim=0))
+            self.spread.copy_(x.std(dim=0).clamp(min=0.1))
+
+
+def evaluate(network: nn.Module, x: Singles) -> Singles:
+    """Residuals of many row sets, without gradient."""
+    device = next(network.parameters()).device
+    with torch.no_grad():
+        parts = [
+            network(torch.from_numpy(x[i : i + CHUNK]).to(device)).cpu().numpy()
+            for i in range(0, len(x), CHUNK)
+        ]
+    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+
+
+@njit(cache=True, nogil=True)
+def describe(
+    counts: Floats | Singles, look: Floats | Singles, levels_left: int, loops: Loops
+) -> Singles:
+    """Describe row sets by class counts [N, C] and look-ahead [N]: float32 [N, C + N_FEATURES]."""
+    n_sets, n_classes = counts.shape
+    x = np.empty((n_sets, n_classes + N_FEATURES), np.float32)
+    here = np.empty(n_classes)
+    everything = loops.stats.sum()
+    for i in range(n_sets):
+        n, largest = 0.0, 0.0
+        for c in range(n_classes):
+            here[c] = counts[i, c]
+            n += here[c]
+            largest = max(largest, here[c])
+        leaf = dirichlet_log_marginal(here, loops.concentration, loops.gammas) / loops.temperature
+        gain, left = max(look[i] - leaf, 0.0), max(-look[i], 0.0)
+        for c in range(n_classes):
+            x[i, c] = here[c] / n
+        x[i, n_classes] = math.log1p(n)
+        x[i, n_classes + 1] = n / everything
+        x[i, n_classes + 2] = largest / n
+        x[i, n_classes + 3] = math.log1p(n - largest)
+        x[i, n_classes + 4] = math.log1p(max(-leaf, 0.0))
+        x[i, n_classes + 5] = math.log1p(gain)
+        x[i, n_classes + 6] = levels_left
+        x[i, n_classes + 7] = math.log1p(left)
+    return x
+
+
+@njit(cache=True, nogil=True)
+def promising_cuts(nodes: Longs, start: Longs, n_cuts: Ints, cuts: Cuts, most: int) -> Longs:
+    """Cuts with the largest look-ahead, at most so many of each node; marks the others by nan."""
+    total = 0
+    for i in range(nodes.shape[0]):
+        total += min(n_cuts[nodes[i]], most)
+    out = np.empty(total, np.int64)
+    at = 0
+    for i in range(nodes.shape[0]):
+        first, number = start[nodes[i]], n_cuts[nodes[i]]
+        if number <= most:
+            for e in range(first, first + number):
+                out[at] = e
+                at += 1
+            continue
+        value = np.empty(number)
+        for u in range(number):
+            e = first + u
+            value[u] = cuts.prior[e] + cuts.look[e, 0] + cuts.look[e, 1]
+            cuts.residual[e, 0], cuts.residual[e, 1] = np.nan, np.nan
+        lowest = np.partition(value, number - most)[number - most]
+        taken = 0
+        for u in range(number):
+            if value[u] >= lowest and taken < most:
+                out[at] = first + u
+                at += 1
+                taken += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def fill_residuals(nodes: Longs, start: Longs, n_cuts: Ints, cuts: Cuts) -> None:
+    """Give cuts the network did not see the mean residual of those it saw at the same node."""
+    for i in range(nodes.shape[0]):
+        first, number = start[nodes[i]], n_cuts[nodes[i]]
+        for side in range(2):
+            total, seen = 0.0, 0
+            for e in range(first, first + number):
+                if not math.isnan(cuts.residual[e, side]):
+                    total += cuts.residual[e, side]
+                    seen += 1
+            if seen < number:
+                for e in range(first, first + number):
+                    if math.isnan(cuts.residual[e, side]):
+                        cuts.residual[e, side] = total / seen
+
+
+@njit(cache=True, nogil=True)
+def choose(
+    nodes: Longs,
+    order: Longs,
+    start: Longs,
+    n_cuts: Ints,
+    cuts: Cuts,
+    stop: Floats,
+    flow: Floats,
+    epsilon: float,
+    uniform: Floats,
+) -> Longs:
+    """Choose a cut, or -1 to stop, for every open leaf [V]; ``order`` sorts ``nodes`` [V].
+
+    With probability ``epsilon`` all actions are equally likely. ``uniform`` [V, 2] is random.
+    """
+    chosen = np.empty(nodes.shape[0], np.int64)
+    cumulative = np.empty(n_cuts.max() + 1)
+    previous = np.int64(-1)
+    for position in range(nodes.shape[0]):
+        i = order[position]
+        node = nodes[i]
+        first, number = start[node], n_cuts[node]
+        if node != previous:
+            previous = node
+            cumulative[0] = math.exp(stop[node] - flow[node])
+            for u in range(number):
+                share = math.exp(cuts.logit[first + u] - flow[node])
+                cumulative[u + 1] = cumulative[u] + share
+        if uniform[i, 0] < epsilon:
+            action = int(uniform[i, 1] * (number + 1))
+        else:
+            wanted = uniform[i, 1] * cumulative[number]
+            action = np.searchsorted(cumulative[: number + 1], wanted, side="right")
+        action = min(action, number)
+        chosen[i] = -1 if action == 0 else first + action - 1
+    return chosen

@@ -1,0 +1,270 @@
+"""FixedSampler: the GFlowNet whose leaves decide all at once, level by level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from dtgfn.engines.exact.budget import run_here
+from dtgfn.engines.exact.graph import Longs, Run
+from dtgfn.engines.exact.problem import Problem
+from dtgfn.engines.exact.sampling import split_leaves
+from dtgfn.engines.gfn.fixed.balance import path_depths, path_residuals
+from dtgfn.engines.gfn.fixed.best import best_tree
+from dtgfn.engines.gfn.fixed.lookahead import Singles
+from dtgfn.engines.gfn.fixed.mdp import Graph, Level
+from dtgfn.engines.gfn.fixed.paths import Paths, Visits, complete, wanted_cuts, weigh
+from dtgfn.engines.gfn.fixed.policy import (
+    ResidualNetwork,
+    choose,
+    describe,
+    evaluate,
+    fill_residuals,
+    promising_cuts,
+)
+from dtgfn.engines.gfn.fixed.scouts import send_scouts
+from dtgfn.engines.gfn.sampler import Draws, Residuals, seeded_network
+from dtgfn.kernels import Floats, Ints
+from dtgfn.score import Rows, log_reward
+from dtgfn.trees import TreeBatch, empty_batch
+
+CLOSED = 1e-3  # open mass below which nothing much is left to learn, once the network knows
+REFRESH = 10  # network steps after which a node's residuals are computed again
+REPLAYED_NODES = 512
+SCOUTED_PAIRS = 5e7  # pairs of cuts that scouts may have looked at in a step
+SHORTLIST = 128  # cuts of a node whose children the network sees
+WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
+
+
+class FixedSampler:
+    """Flows on the graph of row sets: remembered where known, from the network elsewhere.
+
+    With ``remember`` a child that has been looked at counts with its own flow, and the network
+    learns these flows (for objective "db"); without, the policy is the network's alone, as
+    objectives on whole trajectories need it.
+    """
+
+    whole_trees = False  # trajectories end in trunks, whose tails are summed
+
+    def __init__(
+        self,
+        problem: Problem,
+        rows: Rows,
+        *,
+        hidden: tuple[int, ...] = (64, 64),
+        n_scouts: int | None = None,
+        exact_tails: int = 2,
+        remember: bool = True,
+        device: str = "cpu",
+        seed: int = 0,
+        run: Run = run_here,
+    ) -> None:
+        self.graph = Graph(problem, exact_tails, run)
+        self.rows = rows  # equal ones merged
+        self.n_scouts = affordable_scouts(problem) if n_scouts is None else n_scouts
+        self.remember = remember
+        n_classes = problem.score.n_classes
+        network = seeded_network(lambda: ResidualNetwork(n_classes, hidden), seed)
+        self.network = network.to(device)
+        self.seed, self.step, self.n_replays = seed, 0, 0
+        self.touched: list[list[Longs]] = []
+        self._forget_touched()
+        self._know(0, np.zeros(1, np.int64))
+        root = self.graph.levels[0]
+        self.log_z = nn.Parameter(torch.tensor(float(root.flow[0]), device=device))
+        self._standardise()
+
+    def rollout(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> Paths:
+        """Send scouts, then draw paths, a share ``epsilon`` of their actions uniform."""
+        if self.remember and self.n_scouts:
+            self._scout(rng)
+        return self._walk(n_trees, epsilon, rng)
+
+    def _walk(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> Paths:
+        """Draw paths; all they meet becomes known."""
+        graph = self.graph
+        trees = empty_batch(n_trees, 2 ** (graph.n_upper + 1) - 1)
+        tree, slot = np.arange(n_trees), np.zeros(n_trees, np.int64)
+        node = np.zeros(n_trees, np.int64)
+        visits = []
+        for depth in range(graph.n_upper):
+            level = graph.levels[depth]
+            self._know(depth, np.unique(node))
+            given = (level.start, level.n_cuts, level.cuts, level.stop, level.flow)
+            uniform = rng.random((node.size, 2))
+            cut = choose(node, np.argsort(node, kind="stable"), *given, epsilon, uniform)
+            visits.append(Visits(tree, slot, node, cut))
+            splits = cut >= 0
+            children = graph.reach(depth, node[splits], cut[splits])
+            cut = cut[splits]
+            feature = graph.problem.feature[level.cuts.feature[cut]]
+            tree, slot = split_leaves(
+                trees, tree[splits], slot[splits], feature, level.cuts.low[cut]
+            )
+            node = children.ravel()
+        self._know(graph.n_upper, np.unique(node))
+        visits.append(Visits(tree, slot, node, np.full(node.size, -1)))
+        return weigh(graph, trees, visits)
+
+    def retrace(self, trees: TreeBatch, rng: np.random.Generator) -> Paths:
+        """Follow given trees (or trunks) through the graph; each has one path, so P_B is one."""
+        return self.follow(trees)
+
+    def follow(self, trees: TreeBatch) -> Paths:
+        """Return the paths of trees; what lies on them becomes known."""
+        graph = self.graph
+        tree, slot = np.arange(len(trees)), np.zeros(len(trees), np.int64)
+        node = np.zeros(len(trees), np.int64)
+        visits = []
+        for depth in range(graph.n_upper):
+            self._know(depth, np.unique(node))
+            here = Visits(tree, slot, node, np.zeros(0, np.int64))
+            cut = wanted_cuts(graph, depth, trees, here)
+            visits.append(Visits(tree, slot, node, cut))
+            splits = cut >= 0
+            node = graph.reach(depth, node[splits], cut[splits]).ravel()
+            left = trees.left[tree[splits], slot[splits]].astype(np.int64)
+            tree = np.repeat(tree[splits], 2)
+            slot = np.stack([left, left + 1], axis=1).ravel()
+        self._know(graph.n_upper, np.unique(node))
+        visits.append(Visits(tree, slot, node, np.full(node.size, -1)))
+        return weigh(graph, trees, visits)
+
+    def draw(self, n_trees: int, rng: np.random.Generator) -> Draws:
+        """Draw full trees from P_F as it is now."""
+        paths = self._walk(n_trees, 0.0, rng)
+        self._forget_touched()  # a look is no lesson
+        trees = complete(self.graph, paths, rng)
+        reward = log_reward(trees, self.rows, self.graph.problem.score)
+        # What is drawn below a path has the probability that it has among the path's trees.
+        temperature = self.graph.problem.score.temperature
+        log_pf = paths.log_pf + (reward - paths.log_reward) / temperature
+        return Draws(trees, reward, log_pf, np.zeros(n_trees))
+
+    def log_prob(self, trees: TreeBatch) -> Floats:
+        """Log P_F [B] of given trees, -inf for impossible ones."""
+        score = self.graph.problem.score
+        paths = self.follow(trees)
+        self._forget_touched()
+        reward = log_reward(trees, self.rows, score)
+        with np.errstate(invalid="ignore"):
+            value = paths.log_pf + (reward - paths.log_reward) / score.temperature
+        return np.where(np.isneginf(reward) | np.isneginf(paths.log_pf), -np.inf, value)
+
+    def depths(self, trajectories: Paths) -> Ints:
+        """Depth [B, K] of the row sets on the paths, in the order of ``residuals``."""
+        return path_depths(trajectories)
+
+    @property
+    def best_log_reward(self) -> float:
+        """Log R of the best tree known."""
+        return float(self.graph.levels[0].best[0]) * self.graph.problem.score.temperature
+
+    @property
+    def best_tree(self) -> TreeBatch:
+        """The best tree known, a batch of one."""
+        return best_tree(self.graph)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every child of every node has been looked at, so that P_F is the posterior."""
+        return self.remember and float(self.graph.levels[0].open[0]) == 0.0
+
+    @property
+    def finished(self) -> bool:
+        """Whether hardly a tree would pass a child nobody looked at.
+
+        An untrained network takes children nobody looked at to be worth too little, so it is not
+        asked before it has seen a few.
+        """
+        trained = self.step >= 3 * WARM_UP
+        return self.exact or (trained and float(self.graph.levels[0].open[0]) <= CLOSED)
+
+    def learn(self, trajectories: list[Paths]) -> dict[str, float]:
+        """Widen the known part of the graph and settle the flows of what was touched."""
+        graph = self.graph
+        self.step += 1
+        for depth in range(graph.n_upper - 1, -1, -1):
+            nodes = np.unique(np.concatenate(self.touched[depth]))
+            level = graph.levels[depth]
+            self._refresh(level, nodes[level.version[nodes] + REFRESH <= self.step])
+            graph.settle(depth, nodes, self.remember)
+        self._forget_touched()
+        if self.remember:
+            with torch.no_grad():
+                self.log_z.fill_(float(graph.levels[0].flow[0]))
+        return {"open": float(graph.levels[0].open[0]), "nodes": float(graph.n_nodes)}
+
+    def settle(self) -> None:
+        """Bring every flow up to date, after training."""
+        for level in self.graph.levels[:-1]:
+            listed = np.flatnonzero(level.start[: len(level)] >= 0)
+            self._refresh(level, listed[level.version[listed] < self.step])
+        self.graph.settle_all(self.remember)
+
+    def memory(self) -> dict[str, npt.NDArray[Any]]:
+        """Graph and step, for a checkpoint."""
+        return {"step": np.array([self.step, self.n_replays]), **self.graph.arrays()}
+
+    def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take back what ``memory`` gave."""
+        self.step, self.n_replays = (int(value) for value in arrays["step"])
+        self.graph.restore(arrays)
+
+    def residuals(self, trajectories: Paths, with_flows: bool) -> Residuals:
+        """Residuals along the paths (see ``balance.py``), the same for all objectives."""
+        return path_residuals(self, trajectories, REPLAYED_NODES if self.remember else 0)
+
+    def _scout(self, rng: np.random.Generator) -> None:
+        """Look at the children of the cuts that scouts find."""
+        frontier, passed = send_scouts(self.graph, self.n_scouts, rng)
+        for depth, nodes in enumerate(passed):
+            self.touched[depth].append(nodes)
+        for depth, nodes, cuts in frontier:
+            children = self.graph.reach(depth, nodes, cuts)
+            self._know(depth + 1, np.unique(children))
+
+    def _know(self, depth: int, nodes: Longs) -> None:
+        """Make the flows of nodes known; new ones get the network's residuals at once."""
+        graph, level = self.graph, self.graph.levels[depth]
+        new = graph.look_at(depth, nodes)
+        self.touched[depth].append(nodes)
+        if new.size and depth < graph.n_upper:
+            self._refresh(level, new)
+            graph.settle(depth, new, self.remember)
+
+    def _refresh(self, level: Level, nodes: Longs) -> None:
+        """Let the network say again what it adds to the look-ahead of the nodes' children."""
+        if nodes.size == 0 or (self.remember and self.step < WARM_UP):
+            return
+        cuts = promising_cuts(nodes, level.start, level.n_cuts, level.cuts, SHORTLIST)
+        x = self._described(level, cuts)
+        level.cuts.residual[cuts] = evaluate(self.network, x).reshape(-1, 2)
+        fill_residuals(nodes, level.start, level.n_cuts, level.cuts)
+        level.version[nodes] = self.step
+
+    def _described(self, level: Level, cuts: Longs) -> Singles:
+        """Describe both children of some cuts."""
+        levels_left = self.graph.problem.score.max_depth - level.depth
+        counts = level.cuts.counts[cuts].reshape(-1, level.counts.shape[1])
+        look = level.cuts.look[cuts].reshape(-1)
+        return describe(counts, look, levels_left - 1, self.graph.problem.loops)
+
+    def _standardise(self) -> None:
+        """Give the network inputs of unit spread, by the root's children."""
+        if self.graph.n_upper:
+            root = self.graph.levels[0]
+            x = self._described(root, np.arange(root.n_cuts[0]))
+            self.network.standardise(torch.from_numpy(x).to(self.log_z.device))
+
+    def _forget_touched(self) -> None:
+        self.touched = [[np.zeros(0, np.int64)] for _ in self.graph.levels]
+
+
+def affordable_scouts(problem: Problem) -> int:
+    """Scouts per step whose two children each cost about as much as the rest of a step."""
+    return int(np.clip(SCOUTED_PAIRS / max(problem.max_cuts, 1) ** 2, 16, 512))

@@ -1,0 +1,124 @@
+"""Who acts while trees grow: what an actor is, and the one that runs any policy with torch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from dtgfn.engines.gfn.free.choice import choose
+from dtgfn.engines.gfn.free.mdp import (
+    STOP,
+    Bools,
+    Forest,
+    Ids,
+    Nodes,
+    cut_range,
+    cuts_by_feature,
+)
+from dtgfn.engines.gfn.free.policy import Memory, Paths, Policy, View
+from dtgfn.kernels import Floats
+
+Singles = npt.NDArray[np.float32]
+N_CHANCES = 4  # stop, leaf, feature, cut
+
+
+class Actions(NamedTuple):
+    """One action per tree [A]: leaf as place among the open leaves or STOP, and its log P_F."""
+
+    slot: Ids
+    feature: Ids
+    cut: Ids
+    log_pf: Floats
+
+
+def no_actions(n_trees: int) -> Actions:
+    """Return room for actions; all stop."""
+    slot, feature, cut = (np.full(n_trees, STOP, dtype=np.int64) for _ in range(3))
+    return Actions(slot, feature, cut, np.zeros(n_trees))
+
+
+class Actor(Protocol):
+    """Draws actions for a growing forest, step after step."""
+
+    def act(self, forest: Forest, tree: Ids, explore: Bools, chance: Floats) -> Actions:
+        """Draw an action for each tree [A]; ``chance`` [4, A] is uniform on [0, 1)."""
+
+
+class TorchActor:
+    """Any policy, on any device."""
+
+    def __init__(self, policy: Policy, device: torch.device) -> None:
+        self.policy, self.device = policy, device
+        self._memory = Memory()
+        self._n_known = 0
+
+    @torch.inference_mode()
+    def act(self, forest: Forest, tree: Ids, explore: Bools, chance: Floats) -> Actions:
+        """Draw an action for each tree [A]."""
+        nodes, leaves = forest.nodes, forest.open_leaves(tree)
+        new = make_paths(nodes, slice(self._n_known, None), self.device)
+        self._n_known = forest.n_nodes
+        memory = self._memory.add(self.policy.embed(new))
+        view = self.policy.view(memory, torch.from_numpy(leaves).to(self.device))
+        n_actions = nodes.n_actions[leaves]
+        to_stop = np.stack([np.ones(len(tree), dtype=np.int64), n_actions.sum(axis=1)], axis=1)
+        actions = no_actions(len(tree))
+        goes, actions.log_pf[:] = choose(_numbers(stop_logits(view)), to_stop, explore, chance[0])
+        going = np.flatnonzero(goes)
+        if going.size:
+            self._choose_splits(
+                actions, going, view, nodes, leaves, explore[going], chance[:, going]
+            )
+        return actions
+
+    def _choose_splits(
+        self,
+        actions: Actions,
+        going: Ids,
+        view: View,
+        nodes: Nodes,
+        leaves: Ids,
+        explore: Bools,
+        chance: Floats,
+    ) -> None:
+        state, rule = torch.from_numpy(going).to(self.device), self.policy.rule
+        logits = _numbers(view.leaf_logit.index_select(0, state))
+        slot, log_leaf = choose(logits, nodes.n_actions[leaves[going]], explore, chance[1])
+        node = leaves[going, slot]
+        hidden = view.hidden(state, torch.from_numpy(slot).to(self.device))
+        cuts = cuts_by_feature(nodes, node)
+        feature, log_feature = choose(_numbers(rule.features(hidden)), cuts, explore, chance[2])
+        logits = _numbers(rule.cuts(hidden, torch.from_numpy(feature).to(self.device)))
+        valid = valid_cuts(nodes, node, feature, logits.shape[1]).astype(np.int64)
+        cut, log_cut = choose(logits, valid, explore, chance[3])
+        actions.slot[going], actions.feature[going], actions.cut[going] = slot, feature, cut
+        actions.log_pf[going] += log_leaf + log_feature + log_cut
+
+
+def make_paths(nodes: Nodes, which: slice, device: torch.device) -> Paths:
+    """Return the paths of some nodes as the networks want them."""
+    return Paths(
+        torch.from_numpy(nodes.path_feature[which]).to(device),
+        torch.from_numpy(nodes.path_value[which]).to(device),
+        torch.from_numpy(nodes.n_actions[which] > 0).to(device),
+    )
+
+
+def stop_logits(view: View) -> Tensor:
+    """Logits [S, 2] of stop and go."""
+    return torch.stack([view.stop_logit, torch.zeros_like(view.stop_logit)], dim=1)
+
+
+def valid_cuts(nodes: Nodes, node: Ids, feature: Ids, n_cuts: int) -> Bools:
+    """Which cuts [A, t] of a feature [A] are valid at some nodes [A]."""
+    first, end = cut_range(nodes, node, feature)
+    cut = np.arange(n_cuts)
+    return np.asarray((cut >= first[:, None]) & (cut < end[:, None]))
+
+
+def _numbers(logits: Tensor) -> Singles:
+    return np.asarray(logits.cpu().numpy())

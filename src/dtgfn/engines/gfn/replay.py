@@ -1,0 +1,157 @@
+"""ReplayBuffer: the best distinct trees seen so far.
+
+Trees are replayed uniformly, whatever their reward. The buffer is there so that a good tree is not
+forgotten once the policy has drifted away from it; drawing in proportion to R would replay little
+but the very best tree, which the policy draws often enough by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dtgfn.kernels import Floats, Ints
+from dtgfn.trees import TreeBatch, check_trees, empty_batch
+
+
+class ReplayBuffer:
+    """At most ``capacity`` distinct trees, best first.
+
+    Examples
+    --------
+    >>> from dtgfn.trees import from_splits
+    >>> buffer = ReplayBuffer(capacity=2)
+    >>> trees = from_splits([{}, {(): (0, 2)}, {(): (0, 2)}, {(): (1, 4)}])
+    >>> buffer.add(trees, np.array([-9.0, -3.0, -3.0, -5.0]))
+    2
+    >>> buffer.log_reward.tolist()
+    [-3.0, -5.0]
+
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.trees = empty_batch(0, 1)
+        self.log_reward: Floats = np.zeros(0)
+        self._keys: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, trees: TreeBatch, log_reward: Floats) -> int:
+        """Keep what is new and good enough; return how many trees were."""
+        # Most of a batch fails here, before the costlier question whether a tree is new.
+        promising = np.isfinite(log_reward)
+        if len(self) == self.capacity:
+            promising &= log_reward > self.log_reward[-1]
+        position = np.flatnonzero(promising)
+        known = set(self._keys)
+        fresh, keys = [], []
+        for b, key in zip(position.tolist(), tree_keys(trees[position]), strict=True):
+            if key not in known:
+                known.add(key)
+                fresh.append(b)
+                keys.append(key)
+        if not fresh:
+            return 0
+        return self._merge(trees[fresh], np.asarray(log_reward[fresh], dtype=np.float64), keys)
+
+    def _merge(self, trees: TreeBatch, log_reward: Floats, keys: list[bytes]) -> int:
+        n_before = len(self)
+        value = np.concatenate([self.log_reward, log_reward])
+        # Stable: of two equal trees the older one stays, so the order of arrival decides nothing.
+        best = np.argsort(-value, kind="stable")[: self.capacity]
+        both = self._keys + keys
+        self.trees = _joined(self.trees, trees)[best]
+        self.log_reward = value[best]
+        self._keys = [both[i] for i in best.tolist()]
+        return int((best >= n_before).sum())
+
+    def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
+        """Draw distinct trees uniformly; all of them if there are not that many."""
+        n_trees = min(n_trees, len(self))
+        return (
+            self.trees[rng.choice(len(self), n_trees, replace=False)] if n_trees else self.trees[:0]
+        )
+
+    @property
+    def best(self) -> tuple[TreeBatch, float] | None:
+        """The best tree seen (a batch of one) and its log R; None before there is any."""
+        return (self.trees[:1], float(self.log_reward[0])) if len(self) else None
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything it holds, as arrays."""
+        trees = self.trees
+        return {
+            "feature": trees.feature,
+            "cut": np.where(trees.feature >= 0, trees.cut, 0),  # at leaves it may be anything
+            "left": trees.left,
+            "n_nodes": trees.n_nodes,
+            "log_reward": self.log_reward,
+        }
+
+
+def buffer_from_arrays(
+    arrays: dict[str, npt.NDArray[Any]], capacity: int, n_features: int, n_codes: int
+) -> ReplayBuffer:
+    """Return the buffer whose ``arrays`` these are; refuse what is no buffer."""
+    names = ("feature", "cut", "left", "n_nodes")
+    trees = TreeBatch(*(np.asarray(arrays[name], dtype=np.int32) for name in names))
+    check_trees(trees, n_features, n_codes)
+    log_reward = np.asarray(arrays["log_reward"], dtype=np.float64)
+    if log_reward.shape != (len(trees),) or len(trees) > capacity:
+        raise ValueError("the replayed trees and their rewards do not fit together")
+    if not np.isfinite(log_reward).all() or (np.diff(log_reward) > 0).any():
+        raise ValueError("the replayed trees are not in order")
+    buffer = ReplayBuffer(capacity)
+    buffer.trees, buffer.log_reward, buffer._keys = trees, log_reward, tree_keys(trees)
+    return buffer
+
+
+def _joined(first: TreeBatch, second: TreeBatch) -> TreeBatch:
+    """Put two batches under one another, as wide as the wider one."""
+    joined = empty_batch(
+        len(first) + len(second), max(first.feature.shape[1], second.feature.shape[1])
+    )
+    for part, start in ((first, 0), (second, len(first))):
+        rows, width = slice(start, start + len(part)), part.feature.shape[1]
+        joined.feature[rows, :width] = part.feature
+        joined.cut[rows, :width] = part.cut
+        joined.left[rows, :width] = part.left
+        joined.n_nodes[rows] = part.n_nodes
+    return joined
+
+
+def tree_keys(trees: TreeBatch) -> list[bytes]:
+    """Return ``trees.canonical_keys``, compiled: it is asked for a hundred trees every step."""
+    words = np.empty((len(trees), 2 * trees.feature.shape[1]), dtype=np.int32)
+    length = np.empty(len(trees), dtype=np.int64)
+    _write_words(trees.feature, trees.cut, trees.left, words, length)
+    return [words[b, :n].tobytes() for b, n in enumerate(length.tolist())]
+
+
+@njit(cache=True, nogil=True)
+def _write_words(
+    feature: Ints, cut: Ints, left: Ints, words: Ints, length: npt.NDArray[np.int64]
+) -> None:
+    """Write each tree's splits in preorder, -1 for a leaf."""
+    pending = np.empty(feature.shape[1] + 1, dtype=np.int32)
+    for b in range(feature.shape[0]):
+        n_words = 0
+        n_pending = 1
+        pending[0] = 0
+        while n_pending > 0:
+            n_pending -= 1
+            node = pending[n_pending]
+            words[b, n_words] = feature[b, node]
+            n_words += 1
+            if feature[b, node] >= 0:
+                words[b, n_words] = cut[b, node]
+                n_words += 1
+                pending[n_pending] = left[b, node] + 1
+                pending[n_pending + 1] = left[b, node]
+                n_pending += 2
+        length[b] = n_words

@@ -1,0 +1,293 @@
+"""Settings: every hyper-parameter of GFlowNet training, checked, and two named sets of them."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a GFlowNet is trained; a bad value is refused with a sentence.
+
+    Attributes
+    ----------
+    leaf_order : {"fixed", "free"}
+        Whether all open leaves decide at once, level by level, or in any order, one by one.
+    objective : {"tb", "vargrad", "subtb", "db"}
+        Which residuals must vanish, see ``objectives.py``. In fixed order "db" also remembers the
+        flow of every row set it has met; with the others the policy is the network's alone.
+    loss : {"squared", "huber", "cosh", "linex"}
+        How far a residual is from zero.
+    hidden : tuple of int
+        Width of each hidden layer.
+    architecture : {"mlp", "set_transformer"}
+        How the leaves of a partial tree are summarised (free order only).
+    learning_rate, log_z_learning_rate : float
+        Of the network and of log Z, which is one number that has to travel far.
+    log_z_start : float or None
+        Where log Z starts; None is the estimate from draws of the untrained policy.
+    grad_clip : float or None
+        Longest gradient of the network that is believed.
+    n_updates : int or None
+        Gradients per step; None is 4 for "db" in fixed order, which learns from all row sets it
+        remembers, else 1.
+    n_forward, n_replay : int
+        Trajectories per step: drawn from the policy, and backwards from replayed trees.
+    replay_capacity : int
+        How many of the best trees are remembered.
+    epsilon, epsilon_end : float
+        Share of uniform actions at the start and at the end.
+    epsilon_steps : int or None
+        Steps from one to the other, linearly; None is all of ``n_steps`` or, without that, of the
+        time budget. With a number, a longer run begins exactly like a shorter one.
+    n_steps : int or None
+        Gradient steps; None is until the time is up or nothing improves.
+    exact_tails : {1, 2}
+        How many of the last levels are summed instead of sampled, where a leaf table allows two
+        (fixed order only).
+    n_scouts : int or None
+        Scouts per step, see ``fixed/scouts.py`` (fixed order and "db" only); None is as many as
+        the table's width affords.
+    row_batch : int or None
+        Rows that a reward is computed on while training (free order only); None is all.
+    evaluate_every, n_evaluate : int
+        Steps between evaluations, and trees drawn for each.
+    patience : int or None
+        Evaluations without improvement after which training stops; None is never.
+    plateau_window : int
+        Evaluations whose ELBO is averaged before it is compared.
+    plateau_tolerance : float
+        What counts as improvement, in standard errors of that average.
+    device : str
+        "cpu", "cuda", "cuda:1", "mps", or "auto".
+
+    """
+
+    leaf_order: str = "fixed"
+    objective: str = "db"
+    loss: str = "squared"
+    hidden: tuple[int, ...] = (64, 64)
+    architecture: str = "mlp"
+    learning_rate: float = 0.01
+    log_z_learning_rate: float = 0.1
+    log_z_start: float | None = None
+    grad_clip: float | None = 10.0
+    n_updates: int | None = None
+    n_forward: int = 90
+    n_replay: int = 10
+    replay_capacity: int = 1000
+    epsilon: float = 0.1
+    epsilon_end: float = 0.01
+    epsilon_steps: int | None = 500
+    n_steps: int | None = None
+    exact_tails: int = 2
+    n_scouts: int | None = None
+    row_batch: int | None = None
+    evaluate_every: int = 20
+    n_evaluate: int = 200
+    patience: int | None = 20
+    plateau_window: int = 5
+    plateau_tolerance: float = 1.0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the flows of row sets are remembered."""
+        return self.leaf_order == "fixed" and self.objective == "db"
+
+    @property
+    def updates_per_step(self) -> int:
+        """Gradients per step."""
+        if self.n_updates is not None:
+            return self.n_updates
+        return 4 if self.remembers else 1
+
+
+SETTING_NAMES = tuple(field.name for field in fields(Settings))
+
+# They decide only when training stops and where it runs, so they may change when it goes on.
+CHANGEABLE = ("n_steps", "patience", "plateau_window", "plateau_tolerance", "device")
+
+_CHOICES = {
+    "leaf_order": ("fixed", "free"),
+    "objective": ("tb", "vargrad", "subtb", "db"),
+    "loss": ("squared", "huber", "cosh", "linex"),
+    "architecture": ("mlp", "set_transformer"),
+}
+_WHOLE = {
+    "n_updates": (1, 1000),
+    "exact_tails": (1, 2),
+    "n_scouts": (0, 1_000_000),
+    "n_forward": (1, 1_000_000),
+    "n_replay": (0, 1_000_000),
+    "replay_capacity": (1, 10_000_000),
+    "epsilon_steps": (1, 1_000_000_000),
+    "n_steps": (0, 1_000_000_000),
+    "row_batch": (1, 1_000_000_000),
+    "evaluate_every": (1, 1_000_000_000),
+    "n_evaluate": (2, 10_000_000),
+    "patience": (1, 1_000_000_000),
+    "plateau_window": (1, 1_000_000),
+}
+_NUMBERS = {
+    "learning_rate": (1e-9, 10.0),
+    "log_z_learning_rate": (1e-9, 100.0),
+    "log_z_start": (-1e12, 1e12),
+    "grad_clip": (1e-6, 1e9),
+    "epsilon": (0.0, 1.0),
+    "epsilon_end": (0.0, 1.0),
+    "plateau_tolerance": (0.0, 1e6),
+}
+_OPTIONAL = (
+    "log_z_start",
+    "grad_clip",
+    "n_updates",
+    "n_scouts",
+    "epsilon_steps",
+    "n_steps",
+    "row_batch",
+    "patience",
+)
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,3})?")
+
+# The published table (its 3 x 256 MLP, 90 + 10 trajectories, ...). It is silent on three things:
+# epsilon falls to "some small positive constant", here a tenth of its start; the rate of log Z is
+# taken 100 times larger, because in 100 steps log Z must be able to travel 100 nats; and every
+# step counts, so nothing stops early.
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        "leaf_order": "free",
+        "objective": "tb",
+        "loss": "squared",
+        "hidden": (256, 256, 256),
+        "architecture": "mlp",
+        "learning_rate": 0.01,
+        "log_z_learning_rate": 1.0,
+        "n_forward": 90,
+        "n_replay": 10,
+        "replay_capacity": 100,
+        "epsilon": 0.1,
+        "epsilon_end": 0.01,
+        "epsilon_steps": None,
+        "n_steps": 100,
+        "evaluate_every": 10,
+        "patience": None,
+    },
+}
+
+
+def make_settings(preset: str = "default", **overrides: Any) -> Settings:
+    """Return a preset's settings with some of them changed.
+
+    Examples
+    --------
+    >>> make_settings("paper", n_steps=20).hidden
+    (256, 256, 256)
+
+    """
+    if preset not in PRESETS:
+        raise ValueError(f"preset={preset!r} is not known; give one of {', '.join(PRESETS)}.")
+    for name in overrides:
+        if name not in SETTING_NAMES:
+            similar = difflib.get_close_matches(name, SETTING_NAMES, 1)
+            guess = f"did you mean {similar[0]!r}? There are" if similar else "there are"
+            raise ValueError(f"{name!r} is not a setting; {guess} {', '.join(SETTING_NAMES)}.")
+    values = {**PRESETS[preset], **overrides}
+    return Settings(**{name: _plain(value) for name, value in values.items()})
+
+
+def _plain(value: Any) -> Any:
+    """Turn numpy's numbers and any sequence into Python's own numbers and tuples."""
+    if isinstance(value, list | tuple):
+        return tuple(_plain(item) for item in value)
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, Real) and not isinstance(value, bool | int):
+        return float(value)
+    return value
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse a value that training could not use."""
+    for name, allowed in _CHOICES.items():
+        value = getattr(settings, name)
+        if value not in allowed:
+            known = ", ".join(allowed)
+            raise ValueError(f"{name}={value!r} is not known; give one of {known}.")
+    for name, (low, high) in (_WHOLE | _NUMBERS).items():
+        _check_number(name, getattr(settings, name), low, high)
+    hidden = settings.hidden
+    if not isinstance(hidden, tuple) or not all(_is_whole(width, 1, 65_536) for width in hidden):
+        raise ValueError(
+            f"hidden={hidden!r} is not usable; give the widths of the layers, such as (256, 256)."
+        )
+    if not isinstance(settings.device, str) or not _DEVICE.fullmatch(settings.device):
+        raise ValueError(
+            f"device={settings.device!r} is not known; give auto, cpu, cuda, cuda:1 or mps."
+        )
+    if settings.epsilon_end > settings.epsilon:
+        raise ValueError(
+            f"epsilon_end={settings.epsilon_end!r} is above epsilon={settings.epsilon!r}; "
+            "exploration can only fade, so give a smaller one."
+        )
+    if settings.leaf_order == "fixed":
+        _check_fixed_order(settings)
+
+
+def _check_fixed_order(settings: Settings) -> None:
+    if settings.architecture != "mlp":
+        raise ValueError(
+            f"architecture={settings.architecture!r} needs leaf_order='free'; "
+            "in fixed order leaves are not summarised, so give 'mlp'."
+        )
+    if settings.row_batch is not None:
+        raise ValueError(
+            f"row_batch={settings.row_batch!r} needs leaf_order='free'; "
+            "in fixed order every decision sees all rows, so give None."
+        )
+
+
+def _check_number(name: str, value: object, low: float, high: float) -> None:
+    or_none = " or None" if name in _OPTIONAL else ""
+    if value is None and or_none:
+        return
+    if name in _WHOLE:
+        kind, good = "a whole number", _is_whole(value, low, high)
+    else:
+        real = isinstance(value, int | float) and not isinstance(value, bool)
+        kind, good = "a number", real and low <= value <= high and math.isfinite(value)  # type: ignore[operator, arg-type]
+    if not good:
+        raise ValueError(
+            f"{name}={value!r} is out of range; give {kind} from {low} to {high}{or_none}."
+        )
+
+
+def _is_whole(value: object, low: float, high: float) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def find_device(name: str) -> str:
+    """Return a device that exists here: what "auto" stands for, or the one that was asked for."""
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, number = name.partition(":")
+    if kind == "cuda" and not int(number or 0) < torch.cuda.device_count():
+        raise ValueError(
+            f"device={name!r} is not here; give 'cpu', or 'auto' to use what there is."
+        )
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise ValueError(
+            f"device={name!r} is not here; give 'cpu', or 'auto' to use what there is."
+        )
+    return name

@@ -1,0 +1,297 @@
+"""Training: one loop for every sampler and objective, that can be watched, ended and taken up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
+from dtgfn.engines.gfn.checkpoint import Checkpoint, Saver
+from dtgfn.engines.gfn.evaluation import describe, evaluate, plateaued
+from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
+from dtgfn.engines.gfn.replay import ReplayBuffer
+from dtgfn.engines.gfn.sampler import Residuals, Sampler
+from dtgfn.engines.gfn.settings import Settings
+from dtgfn.engines.gfn.state import TrainState, first_difference, network_parameters, start_state
+from dtgfn.progress import Progress, silent
+from dtgfn.score import Rows, Score
+from dtgfn.trees import TreeBatch
+
+REASONS = ("steps", "time", "plateau", "finished", "callback", "interrupted")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What training has led to; the sampler itself was changed in place.
+
+    Attributes
+    ----------
+    history : list of dict
+        One entry per evaluation, from the untrained policy on: step, seconds, loss (mean since the
+        entry before), epsilon, log_z, elbo and elbo_error, log_evidence, ess (share of n_evaluate),
+        best_log_reward, n_skipped, and the numbers of ``sampler.learn``.
+    replay : ReplayBuffer
+        The best trees that trajectories have ended in.
+    best_tree, best_log_reward
+        The best tree seen, a batch of one, and its log R; None if there was none.
+    n_steps, seconds
+        Over all runs.
+    stopped_because : str
+        One of ``REASONS``.
+    state : TrainState
+        Give it to ``train`` again to go on.
+
+    """
+
+    history: list[dict[str, Any]]
+    replay: ReplayBuffer
+    best_tree: TreeBatch | None
+    best_log_reward: float | None
+    n_steps: int
+    seconds: float
+    stopped_because: str
+    state: TrainState
+
+
+def train(
+    sampler: Sampler,
+    rows: Rows,
+    score: Score,
+    settings: Settings,
+    *,
+    time_budget: float | None = None,
+    random_state: int | np.random.Generator | None = None,
+    progress: Progress = silent,
+    callbacks: Iterable[AnyCallback] = (),
+    checkpoint: str | Path | Checkpoint | None = None,
+    state: TrainState | None = None,
+) -> Training:
+    """Train a sampler in place until steps, time, patience, a callback or Ctrl-C end it.
+
+    Parameters
+    ----------
+    sampler, rows, score, settings
+        What is trained, on which rows (a checkpoint remembers them), for which target, and how.
+    time_budget : float or None
+        Seconds; of a checkpoint that is taken up, the seconds before count too.
+    random_state : int, Generator or None
+        Seed of the trajectories; a checkpoint or a state goes on with its own.
+    progress : function
+        Told after each step how far training is and how it goes.
+    callbacks : functions or Callbacks
+        Called with the state after each step; one that returns False ends training.
+    checkpoint : path, Checkpoint or None
+        File that training is saved to, and taken up from if it exists: a run that was killed ends
+        exactly like one that was not.
+    state : TrainState or None
+        ``Training.state`` of an earlier run with this sampler: train on. With a larger ``n_steps``
+        (and a fixed ``epsilon_steps``), this ends exactly like one long run.
+
+    """
+    _check_end(settings, time_budget)
+    watchers = CallbackList(callbacks)
+    warm = state is not None
+    state = start_state(sampler, score, settings, random_state) if state is None else state
+    _check_state(state, sampler, settings)
+    state.settings = settings
+    saver = None if checkpoint is None else Saver(checkpoint, rows, score)
+    resumed = saver is not None and saver.begin(state, resume=not warm)
+    clock = _Clock(state, time_budget, used=state.seconds if resumed else 0.0)
+    try:
+        because = _run(state, clock, progress, watchers, saver)
+    finally:
+        watchers.call("on_end", state)  # trackers close their files, whatever happened
+    tree, log_reward = state.best.best or (None, None)
+    return Training(
+        history=state.history,
+        replay=state.replay,
+        best_tree=tree,
+        best_log_reward=log_reward,
+        n_steps=state.step,
+        seconds=state.seconds,
+        stopped_because=because,
+        state=state,
+    )
+
+
+def _check_end(settings: Settings, time_budget: float | None) -> None:
+    if time_budget is None and settings.n_steps is None and settings.patience is None:
+        raise ValueError("Training would never end; give n_steps, patience or a time_budget.")
+    if time_budget is not None and not time_budget >= 0:
+        raise ValueError(f"time_budget={time_budget!r} is not usable; give seconds, or None.")
+
+
+def _check_state(state: TrainState, sampler: Sampler, settings: Settings) -> None:
+    if state.sampler is not sampler:
+        raise ValueError("The state belongs to another sampler; give that one, or no state.")
+    difference = first_difference(asdict(state.settings), asdict(settings))
+    if difference is not None:
+        raise ValueError(f"The state was trained with {difference}; go on with the same settings.")
+
+
+class _Clock:
+    """How much of the steps and of the time is gone."""
+
+    def __init__(self, state: TrainState, budget: float | None, used: float) -> None:
+        self.state = state
+        self.budget = budget
+        self._origin = time.monotonic() - used
+        self._earlier = state.seconds - used  # by runs that this budget is not for
+
+    def tick(self) -> None:
+        self.state.seconds = self._earlier + time.monotonic() - self._origin
+
+    @property
+    def time_share(self) -> float:
+        elapsed = time.monotonic() - self._origin
+        return 0.0 if self.budget is None else _share(elapsed, self.budget)
+
+    @property
+    def share(self) -> float:
+        n_steps = self.state.settings.n_steps
+        step_share = 0.0 if n_steps is None else _share(self.state.step, n_steps)
+        return max(self.time_share, step_share)
+
+
+def _share(done: float, of: float) -> float:
+    return min(done / of, 1.0) if of > 0 else 1.0
+
+
+def _run(
+    state: TrainState,
+    clock: _Clock,
+    progress: Progress,
+    watchers: CallbackList,
+    saver: Saver | None,
+) -> str:
+    """Step until there is a reason not to; return it."""
+    try:
+        because = None if watchers.call("on_start", state) else "callback"
+        if because is None and state.step == 0 and not state.evaluated:
+            _begin(state)
+        while because is None and (because := _reason_to_stop(state, clock)) is None:
+            state.epsilon = epsilon_at(state.settings, state.step, clock.time_share)
+            state.whole = False
+            step(state)
+            clock.tick()
+            if state.step % state.settings.evaluate_every == 0:
+                evaluate(state)
+            state.whole = True
+            progress("training", clock.share, describe(state))
+            if saver is not None:
+                saver.after_step(state)
+            because = None if watchers.call("on_step", state) else "callback"
+        if because == "finished" and not state.evaluated:
+            evaluate(state)  # not at other ends: a longer run would not have it
+    except KeyboardInterrupt:
+        because = "interrupted"
+    clock.tick()
+    if saver is not None:
+        saver.save(state)
+    progress("training", 1.0, describe(state))
+    return because
+
+
+def _begin(state: TrainState) -> None:
+    """Look at the untrained policy, and start log Z from there."""
+    evaluate(state)
+    start = state.settings.log_z_start
+    start = state.history[-1]["log_evidence"] if start is None else start
+    if start is not None:
+        with torch.no_grad():
+            state.sampler.log_z.fill_(start)
+
+
+def _reason_to_stop(state: TrainState, clock: _Clock) -> str | None:
+    if state.sampler.finished:
+        return "finished"
+    if state.settings.n_steps is not None and state.step >= state.settings.n_steps:
+        return "steps"
+    if state.evaluated and plateaued(state.history, state.settings):
+        return "plateau"
+    return "time" if clock.time_share >= 1 else None
+
+
+def epsilon_at(settings: Settings, n_done: int, time_share: float) -> float:
+    """Share of uniform actions after ``n_done`` steps: a straight line, then constant."""
+    n_steps = settings.n_steps if settings.epsilon_steps is None else settings.epsilon_steps
+    # The last step of the line already has epsilon_end.
+    share = time_share if n_steps is None else min(n_done / max(n_steps - 1, 1), 1.0)
+    return settings.epsilon + share * (settings.epsilon_end - settings.epsilon)
+
+
+def step(state: TrainState) -> None:
+    """Do one step: trajectories, loss, gradient, and what the sampler learns without one."""
+    sampler, settings = state.sampler, state.settings
+    trajectories = [sampler.rollout(settings.n_forward, state.epsilon, state.rng)]
+    replayed = state.replay.sample(settings.n_replay, state.rng)
+    if len(replayed):
+        trajectories.append(sampler.retrace(replayed, state.rng))
+    objective = OBJECTIVES[settings.objective]
+    for _ in range(settings.updates_per_step):
+        residuals = joined([sampler.residuals(t, objective.with_flows) for t in trajectories])
+        if residuals.mask.any():  # or nothing was left to decide
+            _descend(state, objective.loss(residuals, SHAPES[settings.loss]))
+            if settings.objective == "vargrad":
+                _guess_log_z(sampler, residuals)
+    state.learned = sampler.learn(trajectories)
+    state.replay.add(trajectories[0].trees, trajectories[0].log_reward)
+    if sampler.whole_trees:
+        state.best.add(trajectories[0].trees, trajectories[0].log_reward)
+    state.step += 1
+
+
+def _guess_log_z(sampler: Sampler, residuals: Residuals) -> None:
+    """Put log Z where this objective takes it to be, the batch's mean; the loss does not see it."""
+    with torch.no_grad():
+        sampler.log_z.sub_(residuals.delta.sum(dim=1).mean())
+
+
+def _descend(state: TrainState, loss: torch.Tensor) -> None:
+    """Follow the gradient, if there is one and it is finite."""
+    value = float(loss.detach())
+    if not np.isfinite(value):
+        state.n_skipped += 1
+        return
+    state.losses.append(value)
+    if not loss.requires_grad:
+        return  # everything on these trajectories is exact
+    state.optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    log_z = state.sampler.log_z
+    if state.settings.objective == "vargrad":
+        log_z.grad = None  # rounding errors, which Adam would blow up to full steps
+    clip = state.settings.grad_clip
+    limit = float("inf") if clip is None else clip
+    norm = torch.nn.utils.clip_grad_norm_(network_parameters(state.sampler), limit)
+    if torch.isfinite(norm) and (log_z.grad is None or torch.isfinite(log_z.grad).all()):
+        state.optimizer.step()
+    else:
+        state.n_skipped += 1
+
+
+def joined(parts: list[Residuals]) -> Residuals:
+    """Put residuals under one another, so that every trajectory counts the same."""
+    if len(parts) == 1:
+        return parts[0]
+    width = max(part.delta.shape[1] for part in parts)
+
+    def padded(values: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(values, (0, width - values.shape[1]))
+
+    ends: list[torch.Tensor] = []
+    for part in parts:
+        if part.end is not None:
+            nothing = torch.arange(width, device=part.end.device)  # an empty stretch
+            ends.append(torch.where(padded(part.mask), padded(part.end), nothing))
+    return Residuals(
+        delta=torch.cat([padded(part.delta) for part in parts]),
+        mask=torch.cat([padded(part.mask) for part in parts]),
+        end=torch.cat(ends) if ends else None,
+    )

@@ -1,0 +1,310 @@
+"""One sweep of particles: trees that grow side by side, an open node each at a time.
+
+Let T_t be a particle's tree after t decisions, its open nodes taken as leaves. With the proposal q
+of ``smc_lookahead`` the weights
+
+    w_0 = R(T_0)^(1/T),    w_t = w_(t-1) * [R(T_t) / R(T_(t-1))]^(1/T) / q(decision t)
+
+make the finished particles target R^(1/T). When their effective number falls below half they are
+resampled, and the product of the mean weights is an unbiased estimate of Z (Lakshminarayanan, Roy,
+Teh 2013; Del Moral 2004).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dtgfn.engines.node_terms import (
+    INNER,
+    NodeTable,
+    log_marginal,
+    most_nodes,
+    partition_rows,
+    split_term,
+    stop_term,
+    varies,
+)
+from dtgfn.engines.smc_lookahead import Choices, draw_choice, look_ahead, make_choices
+from dtgfn.engines.turns import Pace
+from dtgfn.kernels import Floats, Ints
+
+Longs = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+FIRST_WIDTH = 15
+
+
+class Particles(NamedTuple):
+    """B growing trees with room for K nodes each, written level by level."""
+
+    feature: Ints  # [B, K] -1 at leaves and open nodes
+    cut: Ints  # [B, K]
+    parent: Ints  # [B, K]
+    depth: Ints  # [B, K]
+    can_split: npt.NDArray[np.bool_]  # [B, K] whether there is anything to decide
+    value: Floats  # [B, K] what the node adds to log R as a leaf
+    name: Words  # [B, K] names row set and depth, so that equal nodes are looked at once
+    n_nodes: Longs  # [B]
+    next: Longs  # [B] the node to decide next; n_nodes when the tree is finished
+    log_reward: Floats  # [B] of the tree with its open nodes as leaves
+    log_weight: Floats  # [B] since the last resampling
+
+
+class Workspace(NamedTuple):
+    """What the loops of one stream of sweeps write into."""
+
+    order: Ints  # [P] rows at the node
+    counts: Floats  # [C]
+    path: Longs  # [max_depth + 1]
+    choices: Choices
+
+
+def make_workspace(table: NodeTable) -> Workspace:
+    """Return room for the loops."""
+    return Workspace(
+        order=np.zeros(len(table.labels), dtype=np.int32),
+        counts=np.zeros(table.n_classes),
+        path=np.zeros(table.max_depth + 1, dtype=np.int64),
+        choices=make_choices(table),
+    )
+
+
+def plant(table: NodeTable, n_particles: int) -> Particles:
+    """Return particles whose root is open."""
+    n_rows = len(table.labels)
+    order, counts = np.arange(n_rows, dtype=np.int32), np.zeros(table.n_classes)
+    can_split = table.max_depth > 0 and varies(order, 0, n_rows, table)
+    log_m = log_marginal(order, 0, n_rows, table, counts)
+    value = stop_term(log_m, 0, can_split, table)
+    shape = (n_particles, min(FIRST_WIDTH, most_nodes(table)))
+    particles = Particles(
+        feature=np.full(shape, -1, dtype=np.int32),
+        cut=np.zeros(shape, dtype=np.int32),
+        parent=np.full(shape, -1, dtype=np.int32),
+        depth=np.zeros(shape, dtype=np.int32),
+        can_split=np.zeros(shape, dtype=np.bool_),
+        value=np.zeros(shape),
+        name=np.zeros(shape, dtype=np.uint64),
+        n_nodes=np.ones(n_particles, dtype=np.int64),
+        next=np.full(n_particles, 0 if can_split else 1, dtype=np.int64),
+        log_reward=np.full(n_particles, value),
+        log_weight=np.zeros(n_particles),
+    )
+    particles.can_split[:, 0], particles.value[:, 0] = can_split, value
+    return particles
+
+
+def widen(particles: Particles, width: int) -> Particles:
+    """Return the same particles with room for more nodes."""
+    extra = ((0, 0), (0, width - particles.feature.shape[1]))
+    names = ("feature", "cut", "parent", "depth", "can_split", "value", "name")
+    wider = {name: np.pad(getattr(particles, name), extra) for name in names}
+    wider["feature"][:, particles.feature.shape[1] :] = -1
+    return particles._replace(**wider)
+
+
+@njit(cache=True, nogil=True)
+def decide(
+    first: int,
+    last: int,
+    start: Longs,
+    member: Longs,
+    uniform: Floats,
+    keys: Words,
+    table: NodeTable,
+    particles: Particles,
+    work: Workspace,
+) -> None:
+    """Let groups first..last-1 of particles decide their next node; all of a group look alike.
+
+    Group g holds particles ``member[start[g]:start[g + 1]]``; ``keys`` [P + depths] name rows and
+    depths, ``uniform`` [B, 3] are the draws.
+    """
+    for g in range(first, last):
+        lead = member[start[g]]
+        node = particles.next[lead]
+        depth = particles.depth[lead, node]
+        stop = particles.value[lead, node]
+        end = rows_at(particles, lead, node, table, work)
+        n_choices, n_varying, largest = look_ahead(
+            work.order, end, depth, stop, table, work.choices
+        )
+        for m in range(start[g], start[g + 1]):
+            b = member[m]
+            chosen, cut, log_q = draw_choice(work.choices, n_choices, largest, uniform[b])
+            gain = 0.0
+            if chosen >= 0:
+                feature = work.choices.feature[chosen]
+                gain = split_node(particles, b, feature, cut, end, n_varying, keys, table, work)
+            particles.log_reward[b] += gain
+            particles.log_weight[b] += gain / table.temperature - log_q
+            skip_decided(particles, b)
+
+
+@njit(**INNER)
+def rows_at(particles: Particles, b: int, node: int, table: NodeTable, work: Workspace) -> int:
+    """Write the rows that reach a node into ``work.order``; return how many."""
+    depth = 0
+    while node > 0:
+        work.path[depth] = node
+        node = particles.parent[b, node]
+        depth += 1
+    end = work.order.shape[0]
+    for r in range(end):
+        work.order[r] = r
+    above = 0
+    while depth > 0:
+        depth -= 1
+        below = work.path[depth]
+        feature, cut = particles.feature[b, above], particles.cut[b, above]
+        goes_right = below % 2 == 0  # left children have odd slots
+        kept = 0
+        for r in range(end):
+            row = work.order[r]
+            work.order[kept] = row
+            kept += (table.codes[feature, row] > cut) == goes_right
+        end = kept
+        above = below
+    return end
+
+
+@njit(**INNER)
+def split_node(
+    particles: Particles,
+    b: int,
+    feature: int,
+    cut: int,
+    end: int,
+    n_varying: int,
+    keys: Words,
+    table: NodeTable,
+    work: Workspace,
+) -> float:
+    """Split a particle's next node, with rows ``work.order[:end]``; return the gain in log R."""
+    node = particles.next[b]
+    depth = particles.depth[b, node]
+    middle = partition_rows(work.order, 0, end, table.codes[feature], cut)
+    particles.feature[b, node] = feature
+    particles.cut[b, node] = cut
+    ranges = work.choices.ranges
+    gain = split_term(depth, n_varying, ranges[1, feature] - ranges[0, feature], table)
+    gain -= particles.value[b, node]
+    for side in range(2):
+        child = particles.n_nodes[b]
+        begin, stop = (0, middle) if side == 0 else (middle, end)
+        can_split = depth + 1 < table.max_depth and varies(work.order, begin, stop, table)
+        log_m = log_marginal(work.order, begin, stop, table, work.counts)
+        value = stop_term(log_m, depth + 1, can_split, table)
+        name = keys[work.order.shape[0] + depth + 1]
+        for r in range(begin, stop):
+            name ^= keys[work.order[r]]
+        particles.feature[b, child] = -1
+        particles.parent[b, child] = node
+        particles.depth[b, child] = depth + 1
+        particles.can_split[b, child] = can_split
+        particles.value[b, child] = value
+        particles.name[b, child] = name
+        particles.n_nodes[b] += 1
+        gain += value
+    return gain
+
+
+@njit(**INNER)
+def skip_decided(particles: Particles, b: int) -> None:
+    """Move on to the next node that has a choice."""
+    particles.next[b] += 1
+    while particles.next[b] < particles.n_nodes[b]:
+        if particles.can_split[b, particles.next[b]]:
+            return
+        particles.next[b] += 1
+
+
+def log_mean_exp(values: Floats) -> float:
+    """Log of the mean of exp(values), without overflow."""
+    largest = values.max()
+    return float(largest + np.log(np.exp(values - largest).mean()))
+
+
+def systematic(weight: Floats, n: int, rng: np.random.Generator) -> Longs:
+    """Draw n places with expected numbers n * weight / sum, from one uniform number."""
+    cumulated = np.cumsum(weight)
+    points = (np.arange(n) + rng.random()) / n * cumulated[-1]
+    return np.minimum(np.searchsorted(cumulated, points, side="right"), len(weight) - 1)
+
+
+@dataclass
+class Sweep:
+    """A sweep under way, or finished: its particles and what their weights have added up to."""
+
+    table: NodeTable
+    work: Workspace
+    keys: Words
+    particles: Particles
+    rng: np.random.Generator
+    log_z: float
+    pace: Pace
+    resampled: int = 0
+    stages: int = 0
+
+    def pieces(self) -> Iterator[None]:
+        """Decide and resample until all trees are finished, yielding now and then."""
+        while (unfinished := np.flatnonzero(self.particles.next < self.particles.n_nodes)).size:
+            yield from self.decide_all(unfinished)
+            self.stages += 1
+            self.resample_if_needed()
+        self.log_z += log_mean_exp(self.particles.log_weight)
+
+    def decide_all(self, unfinished: Longs) -> Iterator[None]:
+        """One decision in every unfinished tree."""
+        width = self.particles.feature.shape[1]
+        if self.particles.n_nodes.max() + 2 > width:
+            self.particles = widen(self.particles, 2 * width + 1)
+        # Trees with the same next node share its look-ahead.
+        names = self.particles.name[unfinished, self.particles.next[unfinished]]
+        by_name = np.argsort(names, kind="stable")
+        new = np.flatnonzero(np.diff(names[by_name])) + 1
+        start = np.concatenate([[0], new, [len(unfinished)]]).astype(np.int64)
+        given = (
+            start,
+            unfinished[by_name],
+            self.rng.random((len(self.particles.next), 3)),
+            self.keys,
+        )
+        position, n_groups = 0, len(start) - 1
+        while position < n_groups:
+            begun = time.monotonic()
+            last = min(position + self.pace.size, n_groups)
+            decide(position, last, *given, self.table, self.particles, self.work)
+            self.pace.took(last - position, time.monotonic() - begun)
+            position = last
+            yield
+
+    def resample_if_needed(self) -> None:
+        """Draw the particles anew by their weights when fewer than half of them count."""
+        log_weight = self.particles.log_weight
+        weight = np.exp(log_weight - log_weight.max())
+        if weight.sum() ** 2 >= 0.5 * len(weight) * (weight**2).sum():
+            return
+        self.log_z += log_mean_exp(log_weight)
+        kept = systematic(weight, len(weight), self.rng)
+        self.particles = Particles._make(entries[kept] for entries in self.particles)
+        self.particles.log_weight[:] = 0.0
+        self.resampled += 1
+
+
+def start_sweep(
+    table: NodeTable, work: Workspace, n_particles: int, rng: np.random.Generator, pace: Pace
+) -> Sweep:
+    """Return a sweep before its first decision."""
+    particles = plant(table, n_particles)
+    # Fixed seed: the keys only name row sets.
+    n_keys = len(table.labels) + table.max_depth + 1
+    keys = np.random.default_rng(0).integers(0, 2**64, size=n_keys, dtype=np.uint64)
+    log_z = float(particles.log_reward[0]) / table.temperature
+    return Sweep(table, work, keys, particles, rng, log_z, pace)
