@@ -13,7 +13,7 @@ import torch
 from enumeration import Case, Enumeration, to_batch
 from torch import nn
 
-from dtgfn.engines.gfn.sampler import Draws, Residuals
+from dtgfn.engines.gfn.sampler import Draws, Residuals, joined
 from dtgfn.trees import TreeBatch, canonical_keys
 
 torch.set_num_threads(1)  # these networks are too small to share
@@ -73,6 +73,9 @@ class TabularSampler:
         return self._paths(np.array([self._position[key] for key in canonical_keys(trees)]))
 
     def residuals(self, trajectories, with_flows):
+        return joined([self.part_residuals(part, with_flows) for part in trajectories])
+
+    def part_residuals(self, trajectories, with_flows):
         action = torch.from_numpy(trajectories.action)
         target = torch.from_numpy(trajectories.log_reward / self.case.temperature).float()
         splits = action > 0

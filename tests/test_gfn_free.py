@@ -109,7 +109,7 @@ def follow(sampler: FreeSampler, histories: list[tuple]):
 def log_pf(sampler: FreeSampler, trajectories) -> np.ndarray:
     """What the residuals say log P_F of whole trajectories is."""
     with torch.no_grad():
-        total = sampler.residuals(trajectories, with_flows=False).delta.sum(dim=1)
+        total = sampler.residuals([trajectories], with_flows=False).delta.sum(dim=1)
         total = total - sampler.log_z
     target = trajectories.log_reward / sampler.score.temperature
     return total.numpy() + target + trajectories.log_pb
@@ -255,8 +255,8 @@ def test_residuals_telescope_and_have_finite_gradients(architecture):
     rng = np.random.default_rng(5)
     sampler = make(random_rows(rng), architecture=architecture)
     trajectories = sampler.rollout(30, 0.5, rng)
-    with_flows = sampler.residuals(trajectories, with_flows=True)
-    without = sampler.residuals(trajectories, with_flows=False)
+    with_flows = sampler.residuals([trajectories], with_flows=True)
+    without = sampler.residuals([trajectories], with_flows=False)
     torch.testing.assert_close(
         with_flows.delta.sum(dim=1), without.delta.sum(dim=1), atol=1e-6, rtol=0
     )
@@ -266,7 +266,7 @@ def test_residuals_telescope_and_have_finite_gradients(architecture):
     assert (with_flows.delta[~with_flows.mask] == 0).all()
     for objective in OBJECTIVES.values():
         sampler.network.zero_grad()
-        residuals = sampler.residuals(trajectories, objective.with_flows)
+        residuals = sampler.residuals([trajectories], objective.with_flows)
         objective.loss(residuals, SHAPES["squared"]).backward()
         gradients = [p.grad for p in sampler.network.parameters() if p.grad is not None]
         assert all(torch.isfinite(g).all() for g in gradients)
@@ -344,7 +344,7 @@ def test_a_batch_of_all_rows_is_the_reward_and_residuals_aim_at_the_estimate():
     np.testing.assert_array_equal(trajectories.training_log_reward, trajectories.log_reward)
     sampler = make(case, row_batch=7)
     trajectories = sampler.rollout(10, 0.5, rng)
-    total = sampler.residuals(trajectories, with_flows=False).delta.sum(dim=1).detach().numpy()
+    total = sampler.residuals([trajectories], with_flows=False).delta.sum(dim=1).detach().numpy()
     aim = trajectories.log_pf - trajectories.log_pb + sampler.log_z.item() - total
     np.testing.assert_allclose(aim, trajectories.training_log_reward, atol=1e-4)
     assert not np.allclose(trajectories.training_log_reward, trajectories.log_reward)
@@ -402,7 +402,7 @@ def test_training_finds_the_posterior(objective, architecture):
     rng = np.random.default_rng(11)
     chosen = OBJECTIVES[objective]
     for _ in range(300):
-        residuals = sampler.residuals(sampler.rollout(32, 0.2, rng), chosen.with_flows)
+        residuals = sampler.residuals([sampler.rollout(32, 0.2, rng)], chosen.with_flows)
         optimizer.zero_grad()
         chosen.loss(residuals, SHAPES["squared"]).backward()
         optimizer.step()
@@ -431,7 +431,7 @@ def test_same_seed_same_trees_and_no_global_seed_touched(architecture):
         one = sampler.rollout(40, 0.2, rng)
         two = sampler.retrace(one.trees, rng)
         draws = sampler.draw(30, rng)
-        delta = sampler.residuals(two, with_flows=True).delta.detach().numpy()
+        delta = sampler.residuals([two], with_flows=True).delta.detach().numpy()
         results.append(
             (canonical_keys(one.trees), canonical_keys(draws.trees), draws.log_pf, delta)
         )
@@ -460,7 +460,7 @@ def test_edges(case, architecture):
     trajectories = sampler.rollout(20, 0.5, rng)
     again = sampler.retrace(trajectories.trees, rng)
     for part in (trajectories, again):
-        residuals = sampler.residuals(part, with_flows=True)
+        residuals = sampler.residuals([part], with_flows=True)
         assert torch.isfinite(residuals.delta).all()
         residuals.delta.square().sum().backward()
         np.testing.assert_allclose(part.log_reward, log_reward(part.trees, case.rows, case.score))

@@ -13,9 +13,9 @@ from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.engines.gfn.evaluation import plateaued
 from dtgfn.engines.gfn.free.sampler import FreeSampler
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
-from dtgfn.engines.gfn.sampler import Residuals
+from dtgfn.engines.gfn.sampler import Residuals, joined
 from dtgfn.engines.gfn.settings import make_settings
-from dtgfn.engines.gfn.trainer import epsilon_at, joined, train
+from dtgfn.engines.gfn.trainer import epsilon_at, train
 from dtgfn.trees import canonical_keys
 
 RNG = np.random.default_rng(0)
@@ -312,7 +312,7 @@ class Exact(TabularSampler):
 
     n_columns = 2
 
-    def residuals(self, trajectories, with_flows):
+    def part_residuals(self, trajectories, with_flows):
         shape = (len(trajectories.action), self.n_columns)
         return Residuals(torch.zeros(shape), torch.ones(shape, dtype=torch.bool))
 
@@ -347,7 +347,7 @@ class Broken(TabularSampler):
 def test_what_is_not_finite_is_skipped(infinite_loss):
     sampler = Broken(CASE)
     sampler.infinite_loss = infinite_loss
-    training = run(sampler)
+    training = run(sampler, short(n_updates=1))
     assert training.n_steps == 12
     assert training.history[-1]["n_skipped"] == 4
     assert torch.isfinite(sampler.network.logit).all()

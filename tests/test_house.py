@@ -69,6 +69,7 @@ ORDER = [
     "engines.gfn.free.sampler",
     "engines.gfn.free",
     "engines.gfn.fixed.lookahead",
+    "engines.gfn.fixed.neighbours",
     "engines.gfn.fixed.mdp",
     "engines.gfn.fixed.best",
     "engines.gfn.fixed.policy",

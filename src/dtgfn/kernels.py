@@ -66,3 +66,27 @@ def node_code_ranges(
             if feature[node] < 0:
                 break
             node = left[node] + (1 if codes[i, feature[node]] > cut[node] else 0)
+
+
+@njit(cache=True, nogil=True)
+def write_preorder(
+    feature: Ints, cut: Ints, left: Ints, words: Ints, length: npt.NDArray[np.int64]
+) -> None:
+    """Write each tree's splits in preorder, -1 for a leaf."""
+    pending = np.empty(feature.shape[1] + 1, dtype=np.int32)
+    for b in range(feature.shape[0]):
+        n_words = 0
+        n_pending = 1
+        pending[0] = 0
+        while n_pending > 0:
+            n_pending -= 1
+            node = pending[n_pending]
+            words[b, n_words] = feature[b, node]
+            n_words += 1
+            if feature[b, node] >= 0:
+                words[b, n_words] = cut[b, node]
+                n_words += 1
+                pending[n_pending] = left[b, node] + 1
+                pending[n_pending + 1] = left[b, node]
+                n_pending += 2
+        length[b] = n_words

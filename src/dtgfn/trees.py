@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.kernels import Codes, Floats, Ints, count_nodes, route_rows
+from dtgfn.kernels import Codes, Floats, Ints, count_nodes, route_rows, write_preorder
 
 LEAF = -1
 
@@ -120,19 +120,10 @@ def node_counts(
 
 def canonical_keys(trees: TreeBatch) -> list[bytes]:
     """One key per tree, equal exactly when two trees have the same splits at the same places."""
-    keys = []
-    for b in range(len(trees)):
-        words: list[int] = []
-        pending = [0]
-        while pending:
-            node = pending.pop()
-            if trees.feature[b, node] < 0:
-                words.append(-1)
-                continue
-            words += [int(trees.feature[b, node]), int(trees.cut[b, node])]
-            pending += [int(trees.left[b, node]) + 1, int(trees.left[b, node])]
-        keys.append(np.array(words, dtype=np.int32).tobytes())
-    return keys
+    words = np.empty((len(trees), 2 * trees.feature.shape[1]), dtype=np.int32)
+    length = np.empty(len(trees), dtype=np.int64)
+    write_preorder(trees.feature, trees.cut, trees.left, words, length)
+    return [words[b, :n].tobytes() for b, n in enumerate(length.tolist())]
 
 
 def check_trees(trees: TreeBatch, n_features: int, n_codes: int) -> None:

@@ -29,7 +29,7 @@ from dtgfn.kernels import Floats, Ints
 from dtgfn.posterior import TreePosterior, sampled_posterior
 from dtgfn.progress import Progress, silent
 from dtgfn.score import Rows, Score, log_reward, merge_rows
-from dtgfn.trees import TreeBatch
+from dtgfn.trees import TreeBatch, canonical_keys
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ def infer_gfn(
             checkpoint=checkpoint,
             state=state,
         )
+        loss_by_depth = by_depth(sampler, rng)
         sampler.settle()
         return draw_posterior(
             sampler,
@@ -124,6 +125,7 @@ def infer_gfn(
             rng=rng,
             fingerprint=fingerprint,
             n_jobs=torch_jobs,
+            loss_by_depth=loss_by_depth,
         )
 
 
@@ -174,6 +176,7 @@ def draw_posterior(
     rng: np.random.Generator,
     fingerprint: str,
     n_jobs: int,
+    loss_by_depth: list[float],
 ) -> TreePosterior:
     """Draw trees from the trained policy and weigh them."""
     begun = time.monotonic()
@@ -206,10 +209,11 @@ def draw_posterior(
             "n_steps": training.n_steps,
             "stopped_because": training.stopped_because,
             "settled": training.stopped_because in ("finished", "plateau") or settled(history),
-            "loss_by_depth": by_depth(sampler, rng),
+            "loss_by_depth": loss_by_depth,
             "training_seconds": training.seconds,
             "draw_seconds": draw_seconds,
-            **training.state.learned,
+            "distinct": len(set(canonical_keys(draws.trees))) / n_trees,
+            **(sampler.standing() if isinstance(sampler, FixedSampler) else {}),
         },
         history=history,
     )
@@ -233,7 +237,7 @@ def compile_steps(sampler: Sampler, settings: Settings) -> None:
     """Run everything once on throw-away randomness: compiling is not the time budget's fault."""
     rng = np.random.default_rng(0)
     paths = sampler.rollout(2, settings.epsilon, rng)
-    sampler.residuals(sampler.retrace(paths.trees, rng), True)
+    sampler.residuals([sampler.retrace(paths.trees, rng)], True)
 
 
 @contextmanager

@@ -103,7 +103,7 @@ def by_depth(sampler: Sampler, rng: np.random.Generator, n_trees: int = 100) -> 
     """Mean squared balance residual of fresh trajectories, by depth of the decision."""
     trajectories = sampler.rollout(n_trees, 0.0, rng)
     with torch.no_grad():
-        delta = sampler.residuals(trajectories, True).delta[:n_trees].cpu().numpy()
+        delta = sampler.residuals([trajectories], True).delta[:n_trees].cpu().numpy()
     depth = sampler.depths(trajectories)
     width = min(depth.shape[1], delta.shape[1])
     square, depth = delta[:, :width] ** 2, depth[:, :width]

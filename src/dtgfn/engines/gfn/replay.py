@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from dtgfn.kernels import Floats, Ints
-from dtgfn.trees import TreeBatch, check_trees, empty_batch
+from dtgfn.kernels import Floats
+from dtgfn.trees import TreeBatch, canonical_keys, check_trees, empty_batch
 
 
 class ReplayBuffer:
@@ -50,7 +49,7 @@ class ReplayBuffer:
         position = np.flatnonzero(promising)
         known = set(self._keys)
         fresh, keys = [], []
-        for b, key in zip(position.tolist(), tree_keys(trees[position]), strict=True):
+        for b, key in zip(position.tolist(), canonical_keys(trees[position]), strict=True):
             if key not in known:
                 known.add(key)
                 fresh.append(b)
@@ -107,7 +106,7 @@ def buffer_from_arrays(
     if not np.isfinite(log_reward).all() or (np.diff(log_reward) > 0).any():
         raise ValueError("the replayed trees are not in order")
     buffer = ReplayBuffer(capacity)
-    buffer.trees, buffer.log_reward, buffer._keys = trees, log_reward, tree_keys(trees)
+    buffer.trees, buffer.log_reward, buffer._keys = trees, log_reward, canonical_keys(trees)
     return buffer
 
 
@@ -123,35 +122,3 @@ def _joined(first: TreeBatch, second: TreeBatch) -> TreeBatch:
         joined.left[rows, :width] = part.left
         joined.n_nodes[rows] = part.n_nodes
     return joined
-
-
-def tree_keys(trees: TreeBatch) -> list[bytes]:
-    """Return ``trees.canonical_keys``, compiled: it is asked for a hundred trees every step."""
-    words = np.empty((len(trees), 2 * trees.feature.shape[1]), dtype=np.int32)
-    length = np.empty(len(trees), dtype=np.int64)
-    _write_words(trees.feature, trees.cut, trees.left, words, length)
-    return [words[b, :n].tobytes() for b, n in enumerate(length.tolist())]
-
-
-@njit(cache=True, nogil=True)
-def _write_words(
-    feature: Ints, cut: Ints, left: Ints, words: Ints, length: npt.NDArray[np.int64]
-) -> None:
-    """Write each tree's splits in preorder, -1 for a leaf."""
-    pending = np.empty(feature.shape[1] + 1, dtype=np.int32)
-    for b in range(feature.shape[0]):
-        n_words = 0
-        n_pending = 1
-        pending[0] = 0
-        while n_pending > 0:
-            n_pending -= 1
-            node = pending[n_pending]
-            words[b, n_words] = feature[b, node]
-            n_words += 1
-            if feature[b, node] >= 0:
-                words[b, n_words] = cut[b, node]
-                n_words += 1
-                pending[n_pending] = left[b, node] + 1
-                pending[n_pending + 1] = left[b, node]
-                n_pending += 2
-        length[b] = n_words

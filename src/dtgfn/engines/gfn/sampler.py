@@ -93,8 +93,11 @@ class Sampler(Protocol):
     def retrace(self, trees: TreeBatch, rng: np.random.Generator) -> Trajectories:
         """Return trajectories that end in these trees, drawn backwards with P_B."""
 
-    def residuals(self, trajectories: Any, with_flows: bool) -> Residuals:
-        """Residuals of the trajectories; without flows only their sums over a row mean anything."""
+    def residuals(self, trajectories: list[Any], with_flows: bool) -> Residuals:
+        """Residuals of all trajectories, those of the first part first.
+
+        Without flows only their sums over a row mean anything.
+        """
 
     def learn(self, trajectories: list[Any]) -> dict[str, float]:
         """Do what is learned without gradients after a step; return numbers for the history."""
@@ -128,3 +131,24 @@ def seeded_network(make: Callable[[], Network], seed: int) -> Network:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return make()
+
+
+def joined(parts: list[Residuals]) -> Residuals:
+    """Put residuals under one another, so that every trajectory counts the same."""
+    if len(parts) == 1:
+        return parts[0]
+    width = max(part.delta.shape[1] for part in parts)
+
+    def padded(values: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(values, (0, width - values.shape[1]))
+
+    ends: list[torch.Tensor] = []
+    for part in parts:
+        if part.end is not None:
+            nothing = torch.arange(width, device=part.end.device)  # an empty stretch
+            ends.append(torch.where(padded(part.mask), padded(part.end), nothing))
+    return Residuals(
+        delta=torch.cat([padded(part.delta) for part in parts]),
+        mask=torch.cat([padded(part.mask) for part in parts]),
+        end=torch.cat(ends) if ends else None,
+    )

@@ -235,7 +235,7 @@ def step(state: TrainState) -> None:
         trajectories.append(sampler.retrace(replayed, state.rng))
     objective = OBJECTIVES[settings.objective]
     for _ in range(settings.updates_per_step):
-        residuals = joined([sampler.residuals(t, objective.with_flows) for t in trajectories])
+        residuals = sampler.residuals(trajectories, objective.with_flows)
         if residuals.mask.any():  # or nothing was left to decide
             _descend(state, objective.loss(residuals, SHAPES[settings.loss]))
             if settings.objective == "vargrad":
@@ -274,24 +274,3 @@ def _descend(state: TrainState, loss: torch.Tensor) -> None:
         state.optimizer.step()
     else:
         state.n_skipped += 1
-
-
-def joined(parts: list[Residuals]) -> Residuals:
-    """Put residuals under one another, so that every trajectory counts the same."""
-    if len(parts) == 1:
-        return parts[0]
-    width = max(part.delta.shape[1] for part in parts)
-
-    def padded(values: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.pad(values, (0, width - values.shape[1]))
-
-    ends: list[torch.Tensor] = []
-    for part in parts:
-        if part.end is not None:
-            nothing = torch.arange(width, device=part.end.device)  # an empty stretch
-            ends.append(torch.where(padded(part.mask), padded(part.end), nothing))
-    return Residuals(
-        delta=torch.cat([padded(part.delta) for part in parts]),
-        mask=torch.cat([padded(part.mask) for part in parts]),
-        end=torch.cat(ends) if ends else None,
-    )

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from dtgfn.engines.exact.graph import Longs
 from dtgfn.engines.gfn.fixed.lookahead import Cuts
-from dtgfn.engines.gfn.fixed.mdp import Flags, Graph, Level
+from dtgfn.engines.gfn.fixed.mdp import Flags, Graph, Level, known_nodes
 from dtgfn.engines.gfn.fixed.paths import Paths
 from dtgfn.engines.gfn.fixed.policy import ResidualNetwork, describe
 from dtgfn.engines.gfn.sampler import Residuals
@@ -52,13 +52,15 @@ def path_residuals(sampler: FlowModel, paths: Paths, n_replayed: int) -> Residua
     Rows that follow the B are known nodes for themselves, ``n_replayed`` in all.
     """
     n_trees, width = paths.trees.feature.shape
-    visited, position, end = places_of(paths)
+    visited, position, end = places_of(sampler.graph, paths)
     groups, places = [], []
     for depth, here in enumerate(paths.visits):
-        nodes, member = np.unique(here.node, return_inverse=True)
+        seen = visited[here.tree, here.slot]
+        nodes, member = np.unique(here.node[seen], return_inverse=True)
         groups.append((depth, nodes))
-        places.append((member.ravel(), here.tree * width + position[here.tree, here.slot]))
-    replayed = replayed_nodes(sampler, n_replayed // width * width)
+        place = here.tree * width + position[here.tree, here.slot]
+        places.append((member.ravel(), place[seen]))
+    replayed = replayed_nodes(sampler, n_replayed)
     delta = group_residuals(sampler, groups + replayed)
     device = sampler.log_z.device
     flat, used = torch.zeros(n_trees * width, device=device), 0
@@ -67,37 +69,40 @@ def path_residuals(sampler: FlowModel, paths: Paths, n_replayed: int) -> Residua
             where = torch.from_numpy(place).to(device)
             flat = flat.index_put((where,), delta[used + torch.from_numpy(member).to(device)])
         used += nodes.size
-    alone = delta[used:].reshape(-1, width)
+    n_alone = delta.numel() - used
+    alone = nn.functional.pad(delta[used:], (0, -n_alone % width)).reshape(-1, width)
+    alone_mask = torch.arange(alone.numel(), device=device).reshape(alone.shape) < n_alone
     mask = np.arange(width)[None, :] < visited.sum(axis=1)[:, None]
     ends = torch.arange(1, width + 1, device=device).expand(alone.shape)
     return Residuals(
         torch.cat([flat.reshape(n_trees, width), alone]),
-        torch.cat([torch.from_numpy(mask).to(device), torch.ones_like(alone, dtype=torch.bool)]),
+        torch.cat([torch.from_numpy(mask).to(device), alone_mask]),
         torch.cat([torch.from_numpy(end).to(device), ends]),
     )
 
 
-def places_of(paths: Paths) -> tuple[Flags, Longs, Longs]:
-    """Return which slots are visited, their preorder position, and where the parts below end."""
+def places_of(graph: Graph, paths: Paths) -> tuple[Flags, Longs, Longs]:
+    """Return which slots hold known row sets, their preorder, and where the parts below end."""
     visited = np.zeros(paths.trees.feature.shape, dtype=np.bool_)
-    for here in paths.visits:
-        visited[here.tree, here.slot] = True
+    for level, here in zip(graph.levels, paths.visits, strict=True):
+        visited[here.tree, here.slot] = ~np.isnan(level.flow[here.node])
     return visited, *preorder(paths.trees.left, visited)
 
 
-def path_depths(paths: Paths) -> Ints:
+def path_depths(graph: Graph, paths: Paths) -> Ints:
     """Depth of the row set behind each residual [B, K], -1 where there is none."""
-    _, position, _ = places_of(paths)
+    visited, position, _ = places_of(graph, paths)
     depths = np.full(position.shape, -1, np.int32)
     for depth, here in enumerate(paths.visits):
-        depths[here.tree, position[here.tree, here.slot]] = depth
+        seen = visited[here.tree, here.slot]
+        depths[here.tree[seen], position[here.tree, here.slot][seen]] = depth
     return depths
 
 
 def replayed_nodes(sampler: FlowModel, n_nodes: int) -> list[Group]:
     """Draw known nodes from all levels below the root."""
     levels = sampler.graph.levels[1:]
-    known = [np.flatnonzero(~np.isnan(level.flow[: len(level)])) for level in levels]
+    known = [known_nodes(level) for level in levels]
     ends = np.cumsum([0, *(part.size for part in known)])
     if n_nodes == 0 or ends[-1] == 0:
         return []
@@ -136,7 +141,7 @@ def group_residuals(sampler: FlowModel, groups: list[Group]) -> Tensor:
 def network_normaliser(sampler: FlowModel, level: Level, nodes: Longs) -> Tensor:
     """Log N [U] with gradient through the children of each node's largest cuts."""
     loops, device = sampler.graph.problem.loops, sampler.log_z.device
-    width = min(TOP_CUTS, int(level.n_cuts[nodes].max()))
+    width = min(TOP_CUTS, int(level.n_cuts[nodes].max(initial=0)))
     top, rest = largest_cuts(nodes, level.start, level.n_cuts, level.cuts, level.stop, width)
     rest_part = torch.from_numpy(rest.astype(np.float32)).to(device)[:, None]
     if width == 0:
@@ -190,14 +195,14 @@ def preorder(left: Ints, visited: Flags) -> tuple[Longs, Longs]:
         for slot in range(width - 1, -1, -1):
             size[slot] = 1 if visited[b, slot] else 0
             child = left[b, slot]
-            if size[slot] > 0 and child >= 0 and visited[b, child]:
+            if size[slot] > 0 and child >= 0:
                 size[slot] += size[child] + size[child + 1]
         for slot in range(width):
             if not visited[b, slot]:
                 continue
             end[b, position[b, slot]] = position[b, slot] + size[slot]
             child = left[b, slot]
-            if child >= 0 and visited[b, child]:
+            if child >= 0 and child + 1 < width:
                 position[b, child] = position[b, slot] + 1
                 position[b, child + 1] = position[b, slot] + 1 + size[child]
     return position, end

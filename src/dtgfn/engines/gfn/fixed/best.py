@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from dtgfn.engines.exact.best import Splits, add_best_splits
 from dtgfn.engines.exact.budget import run_here
 from dtgfn.engines.exact.graph import Level as RowSets
+from dtgfn.engines.exact.graph import Longs
 from dtgfn.engines.gfn.fixed.mdp import Graph
 from dtgfn.kernels import Floats
 from dtgfn.trees import TreeBatch, from_splits
 
 
-def best_tree(graph: Graph) -> TreeBatch:
-    """Follow the best cut of every node down; a batch of one."""
+def best_tree(graph: Graph, know: Callable[[int, Longs], object]) -> TreeBatch:
+    """Follow the best cut of every node down; a batch of one.
+
+    ``know`` makes the flows of nodes of a depth known.
+    """
     splits: Splits = {}
     problem = graph.problem
 
     def grow(path: tuple[int, ...], node: int) -> None:
         depth = len(path)
         level = graph.levels[depth]
-        graph.look_at(depth, np.array([node]))
+        know(depth, np.array([node]))
         if depth == graph.n_upper:
             this = RowSets(level.nursery.bits[[node]], level.nursery.keys[[node]])
             add_best_splits(problem, this, path, splits, run_here, graph.run)
@@ -39,9 +45,7 @@ def best_tree(graph: Graph) -> TreeBatch:
     return from_splits([splits])
 
 
-def best_of_cuts(
-    graph: Graph, depth: int, cuts: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> Floats:
+def best_of_cuts(graph: Graph, depth: int, cuts: Longs) -> Floats:
     """Log weight of the best tree through each cut, as far as it is known."""
     here, below = graph.levels[depth].cuts, graph.levels[depth + 1]
     child = here.child[cuts]

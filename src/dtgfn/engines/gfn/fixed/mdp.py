@@ -22,7 +22,15 @@ import numpy.typing as npt
 from numba import njit
 
 from dtgfn.engines.exact.graph import Level as RowSets
-from dtgfn.engines.exact.graph import Longs, Nursery, Run, count_cuts, find_or_add, rows_of
+from dtgfn.engines.exact.graph import (
+    Longs,
+    Nursery,
+    Run,
+    count_classes,
+    count_cuts,
+    find_or_add,
+    rows_of,
+)
 from dtgfn.engines.exact.inside import tail_values
 from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.gfn.fixed.lookahead import (
@@ -31,10 +39,13 @@ from dtgfn.engines.gfn.fixed.lookahead import (
     look_ahead_by_formula,
     look_ahead_by_table,
 )
+from dtgfn.engines.gfn.fixed.neighbours import correct_by_neighbours, is_known
 from dtgfn.kernels import Floats, Ints
 from dtgfn.score import dirichlet_log_marginal
 
 Flags = npt.NDArray[np.bool_]
+
+LEAST_OPEN = 1e-300  # of a node below which something is unknown, should its share underflow
 
 
 @dataclass
@@ -57,7 +68,8 @@ class Level:
     best : float64 [K]
         Log weight of the best tree known on the row set.
     open : float64 [K]
-        Probability that a tree drawn from here passes a child nobody looked at.
+        Probability that a tree drawn from here passes a child nobody looked at; 0 only if there is
+        no such child, however improbable.
     start : int64 [K]
         Where the node's cuts begin, -1 until they are listed.
     n_cuts : int32 [K]
@@ -102,8 +114,11 @@ class Graph:
 
     def clear(self) -> None:
         """Forget all nodes but the root."""
-        self.levels = [make_level(self.problem, depth) for depth in range(self.n_upper + 1)]
+        self._make_levels()
         self._add_root()
+
+    def _make_levels(self) -> None:
+        self.levels = [make_level(self.problem, depth) for depth in range(self.n_upper + 1)]
 
     @property
     def n_nodes(self) -> int:
@@ -115,7 +130,8 @@ class Graph:
         keys = np.bitwise_xor.reduce(problem.keys, axis=0)
         find_or_add(keys[0], keys[1], problem.root_bits, root.nursery)
         root.counts[0] = problem.loops.stats.sum(axis=0)
-        set_stop(0, 1, root.counts, root.depth, problem.loops, root.stop)
+        log_prior = float(problem.loops.log_stop[0])
+        set_stop(np.zeros(1, np.int64), root.counts, log_prior, problem.loops, root.stop)
         if self.n_upper == 0:
             return
         # The root has no parent to look ahead for it.
@@ -131,14 +147,10 @@ class Graph:
         the flow follows with ``settle``, once the network has said what it adds.
         """
         level = self.levels[depth]
-        if depth == self.n_upper:
-            new = nodes[np.isnan(level.flow[nodes])]
-            if new.size:
-                self._sum_tails(level, new)
-            return new
-        new = nodes[level.start[nodes] < 0]
+        # By its flow, which comes last: a listing that Ctrl-C broke off is done again.
+        new = nodes[np.isnan(level.flow[nodes])]
         if new.size:
-            self._list_cuts(level, new)
+            (self._sum_tails if depth == self.n_upper else self._list_cuts)(level, new)
         return new
 
     def _sum_tails(self, level: Level, nodes: Longs) -> None:
@@ -163,17 +175,16 @@ class Graph:
         link = (nodes, level.start, level.nursery, level.cuts, self.problem.keys, loops, below)
         self.run(lambda i, j: link_children(i, j, *link), nodes.size)
         if loops.uniform_rules:  # where nothing can be cut, stopping is free
-            forced = nodes[counts == 0]
-            level.stop[forced] -= loops.log_stop[level.depth]
+            set_stop(nodes[counts == 0], level.counts, 0.0, loops, level.stop)
 
     def reach(self, depth: int, nodes: Longs, cuts: Longs) -> Longs:
         """Return the children [M, 2] of cuts of nodes [M]; new ones join the next level."""
         level, below = self.levels[depth], self.levels[depth + 1]
         grow(below, len(below) + 2 * len(nodes))
-        given = (level.nursery, level.cuts, self.problem.keys, self.problem.loops)
-        before = len(below)
-        reach_children(nodes, cuts, *given, below.nursery, below.counts, below.look)
-        set_stop(before, len(below), below.counts, below.depth, self.problem.loops, below.stop)
+        loops = self.problem.loops
+        given = (level.nursery, level.cuts, self.problem.keys, loops, below.nursery)
+        log_prior = float(loops.log_stop[below.depth])
+        reach_children(nodes, cuts, *given, below.counts, below.look, log_prior, below.stop)
         return level.cuts.child[cuts].astype(np.int64)
 
     def settle(self, depth: int, nodes: Longs, remember: bool) -> None:
@@ -192,13 +203,12 @@ class Graph:
             )
 
     def settle_all(self, remember: bool) -> None:
-        """Settle every node that has been looked at, from the bottom up."""
+        """Settle every node whose flow is known, from the bottom up."""
         for depth in range(self.n_upper - 1, -1, -1):
-            level = self.levels[depth]
-            self.settle(depth, np.flatnonzero(level.start[: len(level)] >= 0), remember)
+            self.settle(depth, known_nodes(self.levels[depth]), remember)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Everything learned, for a checkpoint."""
+        """Everything learned, for a checkpoint; views, which go on changing with the graph."""
         out: dict[str, npt.NDArray[Any]] = {}
         for level in self.levels:
             n, name = len(level), f"level.{level.depth}."
@@ -210,24 +220,58 @@ class Graph:
         return out
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take back what ``arrays`` gave."""
+        """Take back what ``arrays`` gave, and nothing of what was there before."""
+        self._make_levels()
         for level in self.levels:
             name = f"level.{level.depth}."
-            bits, keys = arrays[name + "bits"], arrays[name + "keys"]
-            level.nursery.used[0] = 0
-            level.nursery.slots[:] = -1
-            grow(level, len(bits))
-            for k in range(len(bits)):
-                find_or_add(keys[k, 0], keys[k, 1], bits[k], level.nursery)
-            for field in NODE_FIELDS:
-                getattr(level, field)[: len(bits)] = arrays[name + field]
-            listed = arrays[name + "cuts.feature"].size
-            level.cuts, level.n_listed = grown_cuts(level.cuts, 0, listed), listed
-            for field in Cuts._fields:
-                getattr(level.cuts, field)[:listed] = arrays[name + "cuts." + field]
+            part = {key.removeprefix(name): a for key, a in arrays.items() if key.startswith(name)}
+            fill_level(level, part)
+        for level, below in zip(self.levels, [*self.levels[1:], None], strict=True):
+            check_level(level, below, self.problem)
 
 
 NODE_FIELDS = ("counts", "look", "stop", "flow", "best", "open", "start", "n_cuts", "version")
+
+
+def known_nodes(level: Level) -> Longs:
+    """Nodes whose flow is known."""
+    return np.flatnonzero(~np.isnan(level.flow[: len(level)]))
+
+
+def fill_level(level: Level, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Fill an empty level from the arrays that ``Graph.arrays`` made of one."""
+    n_nodes, n_cuts = len(arrays["bits"]), len(arrays["cuts.feature"])
+    grow(level, n_nodes)
+    level.cuts, level.n_listed = grown_cuts(level.cuts, 0, n_cuts), n_cuts
+    places = {"bits": level.nursery.bits, "keys": level.nursery.keys}
+    places |= {field: getattr(level, field) for field in NODE_FIELDS}
+    places |= {f"cuts.{field}": column for field, column in level.cuts._asdict().items()}
+    for name, place in places.items():
+        length = n_cuts if name.startswith("cuts.") else n_nodes
+        if arrays[name].shape != (length, *place.shape[1:]):
+            raise ValueError(f"{name} has the shape {arrays[name].shape}")
+        place[:length] = arrays[name]
+    level.nursery.used[0] = n_nodes
+    fill_slots(n_nodes, level.nursery.keys, level.nursery.slots)
+
+
+def check_level(level: Level, below: Level | None, problem: Problem) -> None:
+    """Refuse positions that point nowhere: files may be damaged, and the loops do not check."""
+    n_nodes, n_listed, cuts = len(level), level.n_listed, level.cuts
+    start, n_cuts = level.start[:n_nodes], level.n_cuts[:n_nodes]
+    known = ~np.isnan(level.flow[:n_nodes])
+    feature, child = cuts.feature[:n_listed], cuts.child[:n_listed]
+    wrong = (
+        (level.nursery.bits[:n_nodes] & ~problem.root_bits).any()
+        or (n_cuts < 0).any()
+        or (start + n_cuts > n_listed).any()
+        or (below is not None and (start[known] < 0).any())
+        or ((feature < 0) | (feature >= problem.feature.size)).any()
+        or ((child < -1) | (child >= (0 if below is None else len(below)))).any()
+        or (level.depth == 0 and n_nodes != 1)
+    )
+    if wrong:
+        raise ValueError(f"the row sets at depth {level.depth} do not fit together")
 
 
 def _at_once(work: Any, n_items: int) -> None:
@@ -302,11 +346,17 @@ def fill_slots(used: int, keys: Words, slots: Ints) -> None:
 
 
 @njit(cache=True, nogil=True)
-def set_stop(first: int, last: int, counts: Floats, depth: int, loops: Loops, stop: Floats) -> None:
-    """Log flow of stopping, m(S)^(1/temperature) and the prior of a stop, for new nodes."""
-    for k in range(first, last):
-        value = dirichlet_log_marginal(counts[k], loops.concentration, loops.gammas)
-        stop[k] = value / loops.temperature + loops.log_stop[depth]
+def set_stop(nodes: Longs, counts: Floats, log_prior: float, loops: Loops, stop: Floats) -> None:
+    """Set the log flow of stopping: m(S)^(1/temperature) and the prior of a stop."""
+    for k in nodes:
+        stop[k] = stop_flow(counts[k], log_prior, loops)
+
+
+@njit(cache=True, nogil=True)
+def stop_flow(counts: Floats, log_prior: float, loops: Loops) -> float:
+    """Log flow of stopping at class counts [C]."""
+    value = dirichlet_log_marginal(counts, loops.concentration, loops.gammas)
+    return value / loops.temperature + log_prior
 
 
 @njit(cache=True, nogil=True)
@@ -320,10 +370,13 @@ def reach_children(
     below: Nursery,
     counts: Floats,
     look: Floats,
+    log_prior: float,
+    stop: Floats,
 ) -> None:
     """Link each chosen cut to the nodes of its two sides, which join the next level if new."""
     n_words = nursery.bits.shape[1]
     rows = np.empty(loops.ranks.shape[1], np.int32)
+    members = np.empty(loops.ranks.shape[1], np.int32)
     side_bits = np.empty((2, n_words), np.uint64)
     for i in range(nodes.shape[0]):
         node, e = nodes[i], chosen[i]
@@ -348,11 +401,12 @@ def reach_children(
                 child = find_or_add(left0, left1, side_bits[0], below)
             else:
                 child = find_or_add(right0, right1, side_bits[1], below)
-            cuts.child[e, side] = child
             if child == before:
                 look[child] = cuts.look[e, side]
-                for c in range(counts.shape[1]):
-                    counts[child, c] = cuts.counts[e, side, c]
+                # Not the cut's counts: they are single precision, and flows must not be.
+                count_classes(side_bits[side], loops, members, counts[child])
+                stop[child] = stop_flow(counts[child], log_prior, loops)
+            cuts.child[e, side] = child
 
 
 @njit(cache=True, nogil=True)
@@ -430,8 +484,13 @@ def settle_flows(
     open_mass: Floats,
 ) -> None:
     """F = stop + sum over cuts of split F(left) F(right); with it the best tree and open mass."""
+    correction = np.zeros((2, n_cuts.max() + 1))
     for i in range(first, last):
         node = nodes[i]
+        if remember:
+            for side in range(2):
+                given = (start[node], n_cuts[node], side, cuts, below_flow)
+                correct_by_neighbours(*given, correction[side])
         top, best[node] = stop[node], stop[node]
         for e in range(start[node], start[node] + n_cuts[node]):
             value = cuts.prior[e]
@@ -442,34 +501,32 @@ def settle_flows(
                     best_here += below_best[child]
                 else:
                     best_here += cuts.best[e, side]
-                value += child_flow(e, side, cuts, below_flow, remember)
+                if remember and is_known(e, side, cuts, below_flow):
+                    value += below_flow[child]
+                else:
+                    value += cuts.look[e, side] + cuts.residual[e, side]
+                    value += correction[side, e - start[node]]
             cuts.logit[e] = value
             top, best[node] = max(top, value), max(best[node], best_here)
-        total, unseen = math.exp(stop[node] - top), 0.0
+        total, unseen, closed = math.exp(stop[node] - top), 0.0, True
         for e in range(start[node], start[node] + n_cuts[node]):
             share = math.exp(cuts.logit[e] - top)
             total += share
-            unseen += share * cut_open(e, cuts, below_flow, below_open)
+            opening = cut_open(e, cuts, below_flow, below_open)
+            unseen += share * opening
+            closed = closed and opening == 0.0
         flow[node] = top + math.log(total)
-        open_mass[node] = unseen / total
-
-
-@njit(cache=True, nogil=True)
-def child_flow(e: int, side: int, cuts: Cuts, below_flow: Floats, remember: bool) -> float:
-    """Log flow of a child: its own where it is known, else look-ahead plus network."""
-    child = cuts.child[e, side]
-    if remember and child >= 0 and not math.isnan(below_flow[child]):
-        return below_flow[child]
-    return cuts.look[e, side] + cuts.residual[e, side]
+        open_mass[node] = 0.0 if closed else max(unseen / total, LEAST_OPEN)
 
 
 @njit(cache=True, nogil=True)
 def cut_open(e: int, cuts: Cuts, below_flow: Floats, below_open: Floats) -> float:
     """Probability that a tree taking this cut passes a child nobody looked at."""
-    closed = 1.0
+    either, both = 0.0, 1.0
     for side in range(2):
         child = cuts.child[e, side]
         if child < 0 or math.isnan(below_flow[child]):
             return 1.0
-        closed *= 1.0 - below_open[child]
-    return 1.0 - closed
+        either += below_open[child]
+        both *= below_open[child]
+    return either - both  # not 1 - product: what is left open may be far below rounding

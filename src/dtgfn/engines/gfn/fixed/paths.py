@@ -27,13 +27,14 @@ from dtgfn.kernels import Floats, Ints
 from dtgfn.trees import TreeBatch, empty_batch
 
 IMPOSSIBLE = -2  # the tree takes a cut that is not valid here
+UNSEEN = -3  # nobody has looked at the row set, and the path ends here
 
 
 @dataclass(frozen=True)
 class Visits:
     """Open leaves of one depth: tree, slot in the tree, node of the level, chosen cut [V].
 
-    A cut of -1 is a stop; at the depth of the tails nothing is chosen.
+    A cut of -1 is a stop, UNSEEN an end; at the depth of the tails nothing is chosen.
     """
 
     tree: Longs
@@ -46,7 +47,8 @@ class Visits:
 class Paths:
     """B paths: the visits of every depth, the last being tails, and their trunks as trees.
 
-    ``log_reward`` [B] is that of the path, all its trees together, before the temperature.
+    ``log_reward`` [B] is that of the path, all its trees together, before the temperature; a row
+    set that nobody looked at counts with its look-ahead.
     """
 
     trees: TreeBatch
@@ -71,10 +73,39 @@ def weigh(graph: Graph, trees: TreeBatch, visits: list[Visits]) -> Paths:
         logit = level.cuts.logit[cut] - level.flow[here.node[splits]]
         np.add.at(log_pf, here.tree[splits], logit)
         reward[here.tree[here.cut == IMPOSSIBLE]] = -np.inf
-    tails = visits[-1]
-    np.add.at(reward, tails.tree, graph.levels[-1].flow[tails.node])
+        ends = here.cut == UNSEEN
+        np.add.at(reward, here.tree[ends], level.look[here.node[ends]])
+    tails, level = visits[-1], graph.levels[-1]
+    flow = level.flow[tails.node]
+    np.add.at(reward, tails.tree, np.where(np.isnan(flow), level.look[tails.node], flow))
     log_pf[np.isneginf(reward)] = -np.inf
     return Paths(trees, visits, reward * graph.problem.score.temperature, log_pf)
+
+
+def join_paths(parts: list[Paths]) -> Paths:
+    """Put paths under one another."""
+    if len(parts) == 1:
+        return parts[0]
+    first = np.cumsum([0, *(len(part) for part in parts)])
+    visits = []
+    for together in zip(*(part.visits for part in parts), strict=True):
+        shifted = [
+            (here.tree + start, here.slot, here.node, here.cut)
+            for here, start in zip(together, first, strict=False)
+        ]
+        visits.append(Visits(*(np.concatenate(column) for column in zip(*shifted, strict=True))))
+    width = max(part.trees.feature.shape[1] for part in parts)
+    trees = empty_batch(int(first[-1]), width)
+    for part, start in zip(parts, first, strict=False):
+        where = slice(start, start + len(part)), slice(0, part.trees.feature.shape[1])
+        trees.feature[where], trees.cut[where] = part.trees.feature, part.trees.cut
+        trees.left[where], trees.n_nodes[where[0]] = part.trees.left, part.trees.n_nodes
+    return Paths(
+        trees,
+        visits,
+        np.concatenate([part.log_reward for part in parts]),
+        np.concatenate([part.log_pf for part in parts]),
+    )
 
 
 def complete(graph: Graph, paths: Paths, rng: np.random.Generator) -> TreeBatch:

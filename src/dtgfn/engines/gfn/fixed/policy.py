@@ -25,6 +25,7 @@ from dtgfn.kernels import Floats, Ints
 from dtgfn.score import dirichlet_log_marginal
 
 N_FEATURES = 8  # besides the class shares
+LEVELS_LEFT = -2  # which of them tells the levels left
 CHUNK = 65_536
 
 
@@ -43,7 +44,7 @@ class ResidualNetwork(nn.Module):
             width = size
         last = nn.Linear(width, 1)
         nn.init.zeros_(last.weight)
-        nn.init.constant_(last.bias, -4.0)  # start from the look-ahead alone
+        nn.init.constant_(last.bias, -5.0)  # start from the look-ahead alone
         self.layers = nn.Sequential(*layers, last)
         self.register_buffer("mean", torch.zeros(n_classes + N_FEATURES))
         self.register_buffer("spread", torch.ones(n_classes + N_FEATURES))
@@ -51,7 +52,7 @@ class ResidualNetwork(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Residuals [...] of described row sets [..., F]."""
         # There is about as much to gain as the look-ahead left over; its log is the last feature.
-        most = 3.0 + 1.5 * torch.expm1(x[..., -1])
+        most = 5.0 + 2.0 * torch.expm1(x[..., -1])
         return torch.sigmoid(self.layers((x - self.mean) / self.spread).squeeze(-1)) * most
 
     def standardise(self, x: Tensor) -> None:
@@ -104,7 +105,7 @@ def describe(
 
 @njit(cache=True, nogil=True)
 def promising_cuts(nodes: Longs, start: Longs, n_cuts: Ints, cuts: Cuts, most: int) -> Longs:
-    """Cuts with the largest look-ahead, at most so many of each node; marks the others by nan."""
+    """Cuts with the largest look-ahead, at most so many of each node, node after node."""
     total = 0
     for i in range(nodes.shape[0]):
         total += min(n_cuts[nodes[i]], most)
@@ -121,7 +122,6 @@ def promising_cuts(nodes: Longs, start: Longs, n_cuts: Ints, cuts: Cuts, most: i
         for u in range(number):
             e = first + u
             value[u] = cuts.prior[e] + cuts.look[e, 0] + cuts.look[e, 1]
-            cuts.residual[e, 0], cuts.residual[e, 1] = np.nan, np.nan
         lowest = np.partition(value, number - most)[number - most]
         taken = 0
         for u in range(number):
@@ -133,20 +133,25 @@ def promising_cuts(nodes: Longs, start: Longs, n_cuts: Ints, cuts: Cuts, most: i
 
 
 @njit(cache=True, nogil=True)
-def fill_residuals(nodes: Longs, start: Longs, n_cuts: Ints, cuts: Cuts) -> None:
-    """Give cuts the network did not see the mean residual of those it saw at the same node."""
+def fill_residuals(
+    nodes: Longs, start: Longs, n_cuts: Ints, chosen: Longs, residual: Singles, cuts: Cuts
+) -> None:
+    """Write what the network said of the chosen cuts, and its mean to the others of each node.
+
+    ``chosen`` is what ``promising_cuts`` gave for the same nodes, ``residual`` is [len(chosen), 2].
+    """
+    at = 0
     for i in range(nodes.shape[0]):
         first, number = start[nodes[i]], n_cuts[nodes[i]]
+        until = at
+        while until < chosen.shape[0] and first <= chosen[until] < first + number:
+            until += 1
         for side in range(2):
-            total, seen = 0.0, 0
-            for e in range(first, first + number):
-                if not math.isnan(cuts.residual[e, side]):
-                    total += cuts.residual[e, side]
-                    seen += 1
-            if seen < number:
-                for e in range(first, first + number):
-                    if math.isnan(cuts.residual[e, side]):
-                        cuts.residual[e, side] = total / seen
+            if until - at < number:
+                cuts.residual[first : first + number, side] = residual[at:until, side].mean()
+            for j in range(at, until):
+                cuts.residual[chosen[j], side] = residual[j, side]
+        at = until
 
 
 @njit(cache=True, nogil=True)
@@ -186,3 +191,18 @@ def choose(
         action = min(action, number)
         chosen[i] = -1 if action == 0 else first + action - 1
     return chosen
+
+
+def spread_evenly(nodes: Longs, uniform: Floats, rng: np.random.Generator) -> Floats:
+    """Turn random numbers [V] into ones that are spread evenly over the visits of each node.
+
+    The v visits of a node get one number from each of v equal parts, in random order.
+    """
+    shuffled = rng.permutation(nodes.size)
+    order = shuffled[np.argsort(nodes[shuffled], kind="stable")]
+    sorted_nodes = nodes[order]
+    first = np.searchsorted(sorted_nodes, sorted_nodes)
+    count = np.searchsorted(sorted_nodes, sorted_nodes, side="right") - first
+    out = np.empty(nodes.size)
+    out[order] = (np.arange(nodes.size) - first + uniform[order]) / count
+    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,25 @@ from dtgfn.engines.exact.sampling import split_leaves
 from dtgfn.engines.gfn.fixed.balance import path_depths, path_residuals
 from dtgfn.engines.gfn.fixed.best import best_tree
 from dtgfn.engines.gfn.fixed.lookahead import Singles
-from dtgfn.engines.gfn.fixed.mdp import Graph, Level
-from dtgfn.engines.gfn.fixed.paths import Paths, Visits, complete, wanted_cuts, weigh
+from dtgfn.engines.gfn.fixed.mdp import Graph, Level, known_nodes
+from dtgfn.engines.gfn.fixed.paths import (
+    UNSEEN,
+    Paths,
+    Visits,
+    complete,
+    join_paths,
+    wanted_cuts,
+    weigh,
+)
 from dtgfn.engines.gfn.fixed.policy import (
+    LEVELS_LEFT,
     ResidualNetwork,
     choose,
     describe,
     evaluate,
     fill_residuals,
     promising_cuts,
+    spread_evenly,
 )
 from dtgfn.engines.gfn.fixed.scouts import send_scouts
 from dtgfn.engines.gfn.sampler import Draws, Residuals, seeded_network
@@ -35,7 +46,7 @@ from dtgfn.trees import TreeBatch, empty_batch
 CLOSED = 1e-3  # open mass below which nothing much is left to learn, once the network knows
 REFRESH = 10  # network steps after which a node's residuals are computed again
 REPLAYED_NODES = 512
-SCOUTED_PAIRS = 5e7  # pairs of cuts that scouts may have looked at in a step
+SCOUTED_PAIRS = 2.5e7  # pairs of cuts that scouts may have looked at in a step
 SHORTLIST = 128  # cuts of a node whose children the network sees
 WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
 
@@ -79,36 +90,62 @@ class FixedSampler:
         self._standardise()
 
     def rollout(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> Paths:
-        """Send scouts, then draw paths, a share ``epsilon`` of their actions uniform."""
-        if self.remember and self.n_scouts:
-            self._scout(rng)
-        return self._walk(n_trees, epsilon, rng)
+        """Send scouts, then draw paths, a share ``epsilon`` of their actions uniform.
 
-    def _walk(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> Paths:
-        """Draw paths; all they meet becomes known."""
+        Where flows are remembered, paths look at no more row sets than there are scouts, and end
+        where they may not look: a step costs the same however wide the posterior is.
+        """
+        if not self.remember:
+            return self._walk(n_trees, epsilon, rng, math.inf)
+        if self.n_scouts:
+            self._scout(rng)
+        return self._walk(n_trees, epsilon, rng, max(self.n_scouts, 1))
+
+    def _walk(
+        self,
+        n_trees: int,
+        epsilon: float,
+        rng: np.random.Generator,
+        looks: float,
+        evenly: bool = False,
+    ) -> Paths:
+        """Draw paths, which look at most at so many row sets that nobody has looked at."""
         graph = self.graph
-        trees = empty_batch(n_trees, 2 ** (graph.n_upper + 1) - 1)
+        trees = empty_batch(n_trees, 2 * min(2**graph.n_upper, graph.problem.n_rows) - 1)
         tree, slot = np.arange(n_trees), np.zeros(n_trees, np.int64)
         node = np.zeros(n_trees, np.int64)
         visits = []
         for depth in range(graph.n_upper):
             level = graph.levels[depth]
-            self._know(depth, np.unique(node))
+            looks -= self._know(depth, self._affordable(depth, node, looks, rng))
             given = (level.start, level.n_cuts, level.cuts, level.stop, level.flow)
             uniform = rng.random((node.size, 2))
-            cut = choose(node, np.argsort(node, kind="stable"), *given, epsilon, uniform)
+            if evenly:
+                uniform[:, 1] = spread_evenly(node, uniform[:, 1], rng)
+            cut = np.full(node.size, UNSEEN, np.int64)
+            seen = np.flatnonzero(~np.isnan(level.flow[node]))
+            order = np.argsort(node[seen], kind="stable")
+            cut[seen] = choose(node[seen], order, *given, epsilon, uniform[seen])
             visits.append(Visits(tree, slot, node, cut))
             splits = cut >= 0
             children = graph.reach(depth, node[splits], cut[splits])
             cut = cut[splits]
-            feature = graph.problem.feature[level.cuts.feature[cut]]
-            tree, slot = split_leaves(
-                trees, tree[splits], slot[splits], feature, level.cuts.low[cut]
-            )
+            rule = graph.problem.feature[level.cuts.feature[cut]], level.cuts.low[cut]
+            tree, slot = split_leaves(trees, tree[splits], slot[splits], *rule)
             node = children.ravel()
-        self._know(graph.n_upper, np.unique(node))
+        self._know(graph.n_upper, self._affordable(graph.n_upper, node, looks, rng))
         visits.append(Visits(tree, slot, node, np.full(node.size, -1)))
         return weigh(graph, trees, visits)
+
+    def _affordable(
+        self, depth: int, nodes: Longs, looks: float, rng: np.random.Generator
+    ) -> Longs:
+        """Return the distinct nodes without the new ones beyond ``looks``, drawn at random."""
+        nodes = np.unique(nodes)
+        new = np.flatnonzero(np.isnan(self.graph.levels[depth].flow[nodes]))
+        if new.size <= looks:
+            return nodes
+        return np.delete(nodes, rng.permutation(new)[int(looks) :])
 
     def retrace(self, trees: TreeBatch, rng: np.random.Generator) -> Paths:
         """Follow given trees (or trunks) through the graph; each has one path, so P_B is one."""
@@ -135,8 +172,12 @@ class FixedSampler:
         return weigh(graph, trees, visits)
 
     def draw(self, n_trees: int, rng: np.random.Generator) -> Draws:
-        """Draw full trees from P_F as it is now."""
-        paths = self._walk(n_trees, 0.0, rng)
+        """Draw full trees from P_F as it is now.
+
+        Trees that meet at a node choose evenly over its actions: each is still a draw from P_F,
+        but together they stand for it better than independent ones.
+        """
+        paths = self._walk(n_trees, 0.0, rng, math.inf, evenly=True)
         self._forget_touched()  # a look is no lesson
         trees = complete(self.graph, paths, rng)
         reward = log_reward(trees, self.rows, self.graph.problem.score)
@@ -157,7 +198,7 @@ class FixedSampler:
 
     def depths(self, trajectories: Paths) -> Ints:
         """Depth [B, K] of the row sets on the paths, in the order of ``residuals``."""
-        return path_depths(trajectories)
+        return path_depths(self.graph, trajectories)
 
     @property
     def best_log_reward(self) -> float:
@@ -167,21 +208,24 @@ class FixedSampler:
     @property
     def best_tree(self) -> TreeBatch:
         """The best tree known, a batch of one."""
-        return best_tree(self.graph)
+        tree = best_tree(self.graph, self._know)
+        self._forget_touched()
+        return tree
 
     @property
     def exact(self) -> bool:
         """Whether every child of every node has been looked at, so that P_F is the posterior."""
-        return self.remember and float(self.graph.levels[0].open[0]) == 0.0
+        remembered = self.remember or self.graph.n_upper == 0
+        return remembered and float(self.graph.levels[0].open[0]) == 0.0
 
     @property
     def finished(self) -> bool:
         """Whether hardly a tree would pass a child nobody looked at.
 
         An untrained network takes children nobody looked at to be worth too little, so it is not
-        asked before it has seen a few.
+        asked before it has seen a few. Where nothing is remembered, the network never finishes.
         """
-        trained = self.step >= 3 * WARM_UP
+        trained = self.remember and self.step >= 3 * WARM_UP
         return self.exact or (trained and float(self.graph.levels[0].open[0]) <= CLOSED)
 
     def learn(self, trajectories: list[Paths]) -> dict[str, float]:
@@ -194,30 +238,40 @@ class FixedSampler:
             self._refresh(level, nodes[level.version[nodes] + REFRESH <= self.step])
             graph.settle(depth, nodes, self.remember)
         self._forget_touched()
-        if self.remember:
-            with torch.no_grad():
-                self.log_z.fill_(float(graph.levels[0].flow[0]))
-        return {"open": float(graph.levels[0].open[0]), "nodes": float(graph.n_nodes)}
+        self._tell_log_z()
+        return self.standing()
+
+    def standing(self) -> dict[str, float]:
+        """How much of the graph is known."""
+        told = {"nodes": float(self.graph.n_nodes)}
+        if self.remember:  # else all flows are guessed, whoever looked at what
+            told["open"] = float(self.graph.levels[0].open[0])
+        return told
 
     def settle(self) -> None:
         """Bring every flow up to date, after training."""
-        for level in self.graph.levels[:-1]:
-            listed = np.flatnonzero(level.start[: len(level)] >= 0)
-            self._refresh(level, listed[level.version[listed] < self.step])
+        if not self.remember:  # the policy is the network as it is now
+            for level in self.graph.levels[:-1]:
+                known = known_nodes(level)
+                self._refresh(level, known[level.version[known] < self.step])
         self.graph.settle_all(self.remember)
+        self._tell_log_z()
 
     def memory(self) -> dict[str, npt.NDArray[Any]]:
-        """Graph and step, for a checkpoint."""
-        return {"step": np.array([self.step, self.n_replays]), **self.graph.arrays()}
+        """Graph and counters, for a checkpoint."""
+        counters = np.array([self.step, self.n_replays, self.seed])
+        return {"counters": counters, **self.graph.arrays()}
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take back what ``memory`` gave."""
-        self.step, self.n_replays = (int(value) for value in arrays["step"])
+        self.step, self.n_replays, self.seed = (int(value) for value in arrays["counters"])
         self.graph.restore(arrays)
+        self._forget_touched()
 
-    def residuals(self, trajectories: Paths, with_flows: bool) -> Residuals:
+    def residuals(self, trajectories: list[Paths], with_flows: bool) -> Residuals:
         """Residuals along the paths (see ``balance.py``), the same for all objectives."""
-        return path_residuals(self, trajectories, REPLAYED_NODES if self.remember else 0)
+        paths = join_paths(trajectories)
+        return path_residuals(self, paths, REPLAYED_NODES if self.remember else 0)
 
     def _scout(self, rng: np.random.Generator) -> None:
         """Look at the children of the cuts that scouts find."""
@@ -228,23 +282,26 @@ class FixedSampler:
             children = self.graph.reach(depth, nodes, cuts)
             self._know(depth + 1, np.unique(children))
 
-    def _know(self, depth: int, nodes: Longs) -> None:
-        """Make the flows of nodes known; new ones get the network's residuals at once."""
+    def _know(self, depth: int, nodes: Longs) -> int:
+        """Make the flows of nodes known, and return how many were not.
+
+        New ones get the network's residuals at once.
+        """
         graph, level = self.graph, self.graph.levels[depth]
         new = graph.look_at(depth, nodes)
         self.touched[depth].append(nodes)
         if new.size and depth < graph.n_upper:
             self._refresh(level, new)
             graph.settle(depth, new, self.remember)
+        return int(new.size)
 
     def _refresh(self, level: Level, nodes: Longs) -> None:
         """Let the network say again what it adds to the look-ahead of the nodes' children."""
         if nodes.size == 0 or (self.remember and self.step < WARM_UP):
             return
         cuts = promising_cuts(nodes, level.start, level.n_cuts, level.cuts, SHORTLIST)
-        x = self._described(level, cuts)
-        level.cuts.residual[cuts] = evaluate(self.network, x).reshape(-1, 2)
-        fill_residuals(nodes, level.start, level.n_cuts, level.cuts)
+        residual = evaluate(self.network, self._described(level, cuts)).reshape(-1, 2)
+        fill_residuals(nodes, level.start, level.n_cuts, cuts, residual, level.cuts)
         level.version[nodes] = self.step
 
     def _described(self, level: Level, cuts: Longs) -> Singles:
@@ -259,7 +316,15 @@ class FixedSampler:
         if self.graph.n_upper:
             root = self.graph.levels[0]
             x = self._described(root, np.arange(root.n_cuts[0]))
+            deepest = np.arange(len(x)) % self.graph.problem.score.max_depth
+            x[:, LEVELS_LEFT] -= np.minimum(deepest, x[:, LEVELS_LEFT] - 1)  # all depths to come
             self.network.standardise(torch.from_numpy(x).to(self.log_z.device))
+
+    def _tell_log_z(self) -> None:
+        """Let log Z be the root's flow, where that is remembered."""
+        if self.remember:
+            with torch.no_grad():
+                self.log_z.fill_(float(self.graph.levels[0].flow[0]))
 
     def _forget_touched(self) -> None:
         self.touched = [[np.zeros(0, np.int64)] for _ in self.graph.levels]

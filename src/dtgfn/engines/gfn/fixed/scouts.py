@@ -16,7 +16,7 @@ from numba import njit
 
 from dtgfn.engines.exact.graph import Longs
 from dtgfn.engines.gfn.fixed.lookahead import Cuts
-from dtgfn.engines.gfn.fixed.mdp import Graph, cut_open
+from dtgfn.engines.gfn.fixed.mdp import LEAST_OPEN, Graph, cut_open
 from dtgfn.kernels import Floats, Ints
 
 
@@ -66,6 +66,8 @@ def spread(
             e = first + u
             opening = cut_open(e, cuts, below_flow, below_open)
             mass[u] = math.exp(cuts.logit[e] - flow[node]) * opening
+            if opening > 0.0:
+                mass[u] = max(mass[u], LEAST_OPEN)
             if opening == 1.0 and is_unknown(e, cuts, below_flow):
                 unknown += mass[u]
                 mass[u] = -1.0 - mass[u]  # marks the frontier

@@ -30,7 +30,7 @@ from dtgfn.engines.gfn.free.trajectories import (
     stack_trees,
     take_step,
 )
-from dtgfn.engines.gfn.sampler import Draws, Residuals, seeded_network
+from dtgfn.engines.gfn.sampler import Draws, Residuals, joined, seeded_network
 from dtgfn.kernels import Ints
 from dtgfn.score import Rows, Score, log_likelihood, log_reward
 from dtgfn.trees import TreeBatch, empty_batch
@@ -119,7 +119,11 @@ class FreeSampler:
         """Return trajectories that end in these trees, drawn backwards with P_B."""
         return self._with_training_reward(retrace(self.table, trees, rng), rng)
 
-    def residuals(self, trajectories: FreeTrajectories, with_flows: bool) -> Residuals:
+    def residuals(self, trajectories: list[FreeTrajectories], with_flows: bool) -> Residuals:
+        """Residuals of all transitions."""
+        return joined([self._residuals(part, with_flows) for part in trajectories])
+
+    def _residuals(self, trajectories: FreeTrajectories, with_flows: bool) -> Residuals:
         """Residuals of all transitions, from one pass over all nodes and states."""
         states, temperature = trajectories.states, self.score.temperature
         log_pf, log_gain = self._log_pf(trajectories)
