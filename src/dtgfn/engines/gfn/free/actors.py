@@ -99,7 +99,18 @@ class TorchActor:
         actions.log_pf[going] += log_leaf + log_feature + log_cut
 
 
-def make_paths(nodes: Nodes, which: slice, device: torch.device) -> Paths:
+def distinct_paths(nodes: Nodes) -> tuple[Ids, Ids]:
+    """Return one node of each distinct path, and for every node [M] which of these it is like."""
+    words = np.concatenate(
+        [nodes.path_feature, nodes.path_value.view(np.int32).reshape(len(nodes.tree), -1)], axis=1
+    )
+    # Sums of random 64-bit multiples: two of a few thousand paths never share one.
+    factors = np.random.default_rng(0).integers(-(2**62), 2**62, size=words.shape[1]) * 2 + 1
+    _, first, member = np.unique(words @ factors, return_index=True, return_inverse=True)
+    return first, member
+
+
+def make_paths(nodes: Nodes, which: slice | Ids, device: torch.device) -> Paths:
     """Return the paths of some nodes as the networks want them."""
     return Paths(
         torch.from_numpy(nodes.path_feature[which]).to(device),

@@ -15,6 +15,7 @@ from dtgfn.engines.gfn.free.actors import (
     N_CHANCES,
     Actor,
     TorchActor,
+    distinct_paths,
     make_paths,
     stop_logits,
     valid_cuts,
@@ -202,10 +203,11 @@ class FreeSampler:
     def _log_pf(self, trajectories: FreeTrajectories) -> tuple[Tensor, Tensor]:
         """Return log P_F of each action and c(s) of each state [S], with gradient."""
         nodes, states = trajectories.nodes, trajectories.states
-        leaves = self._tensor(states.leaves)
-        view = self._policy.view(
-            self._policy.embed(make_paths(nodes, slice(None), self.device)), leaves
-        )
+        # Trees that begin alike share leaves: the networks see each path once.
+        first, member = distinct_paths(nodes)
+        leaves = self._tensor(np.where(states.leaves >= 0, member[states.leaves], -1))
+        embedded = self._policy.embed(make_paths(nodes, first, self.device))
+        view = self._policy.view(embedded, leaves)
         n_actions = np.where(states.leaves >= 0, nodes.n_actions[states.leaves], 0)
         may_go = n_actions.any(axis=1)
         to_stop = np.stack([np.ones_like(may_go), may_go], axis=1)
