@@ -22,10 +22,10 @@ from dtgfn.trees import route
 
 def small(**changes):
     settings = {"max_depth": 2, "n_thresholds": 7, "n_trees": 50, "random_state": 0}
-    return DTGFNClassifier(inference="exact", **{**settings, **changes})
+    return DTGFNClassifier(**{"inference": "exact", **settings, **changes})
 
 
-@parametrize_with_checks([small()])
+@parametrize_with_checks([small(), small(inference="gfn", max_depth=3)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

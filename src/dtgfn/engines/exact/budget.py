@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from dtgfn.progress import Progress
+from dtgfn.progress import Progress, silent
 
 Work = Callable[[int, int], None]
 SOON = 0.005
@@ -150,6 +150,17 @@ class Budget:
                     pieces.stop()
 
         return run
+
+
+@dataclass
+class Threads:
+    """A runner on so many threads without a budget, which can be kept and pickled."""
+
+    n_jobs: int
+
+    def __call__(self, work: Work, n_items: int) -> None:
+        """Do the work in pieces, in any order."""
+        Budget(None, 0, self.n_jobs, silent, 0.0).run_anyhow("")(work, n_items)
 
 
 class _Pieces:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dtgfn.engines.exact.budget import Budget
+from dtgfn.engines.exact.budget import Threads
 from dtgfn.engines.exact.problem import make_problem
 from dtgfn.engines.gfn.callbacks import AnyCallback
 from dtgfn.engines.gfn.checkpoint import Checkpoint, data_fingerprint
@@ -150,7 +150,6 @@ def make_sampler(
             device=device,
             seed=seed,
         )
-    threads = Budget(None, 0, n_jobs, silent, time.monotonic())
     return FixedSampler(
         make_problem(merged, score, column, n_columns),
         merged,
@@ -160,7 +159,7 @@ def make_sampler(
         remember=settings.remembers,
         device=device,
         seed=seed,
-        run=threads.run_anyhow("training"),
+        run=Threads(n_jobs),
     )
 
 
