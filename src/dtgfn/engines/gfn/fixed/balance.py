@@ -22,8 +22,9 @@ from numba import njit
 from torch import Tensor, nn
 
 from dtgfn.engines.exact.graph import Longs
+from dtgfn.engines.gfn.fixed.levels import Flags, Level, known_nodes
 from dtgfn.engines.gfn.fixed.lookahead import Cuts
-from dtgfn.engines.gfn.fixed.mdp import Flags, Graph, Level, known_nodes
+from dtgfn.engines.gfn.fixed.mdp import Graph
 from dtgfn.engines.gfn.fixed.paths import Paths
 from dtgfn.engines.gfn.fixed.policy import ResidualNetwork, describe
 from dtgfn.engines.gfn.sampler import Residuals

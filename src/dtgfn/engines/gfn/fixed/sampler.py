@@ -16,8 +16,9 @@ from dtgfn.engines.exact.problem import Problem
 from dtgfn.engines.exact.sampling import split_leaves
 from dtgfn.engines.gfn.fixed.balance import path_depths, path_residuals
 from dtgfn.engines.gfn.fixed.best import best_tree
+from dtgfn.engines.gfn.fixed.levels import Level, known_nodes
 from dtgfn.engines.gfn.fixed.lookahead import Singles
-from dtgfn.engines.gfn.fixed.mdp import Graph, Level, known_nodes
+from dtgfn.engines.gfn.fixed.mdp import Graph
 from dtgfn.engines.gfn.fixed.paths import (
     UNSEEN,
     Paths,

@@ -15,8 +15,9 @@ import numpy as np
 from numba import njit
 
 from dtgfn.engines.exact.graph import Longs
+from dtgfn.engines.gfn.fixed.flows import LEAST_OPEN, cut_open
 from dtgfn.engines.gfn.fixed.lookahead import Cuts
-from dtgfn.engines.gfn.fixed.mdp import LEAST_OPEN, Graph, cut_open
+from dtgfn.engines.gfn.fixed.mdp import Graph
 from dtgfn.kernels import Floats, Ints
 
 

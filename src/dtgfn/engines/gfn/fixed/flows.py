@@ -1,0 +1,84 @@
+"""Flows of nodes from those of their children, with the best tree and what is still open.
+
+F(S, k) = m(S) + sum over cuts  e^-penalty F(left, k-1) F(right, k-1)
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from dtgfn.engines.exact.graph import Longs
+from dtgfn.engines.gfn.fixed.lookahead import Cuts
+from dtgfn.engines.gfn.fixed.neighbours import correct_by_neighbours, is_known
+from dtgfn.kernels import Floats, Ints
+
+LEAST_OPEN = 1e-300  # of a node below which something is unknown, should its share underflow
+
+
+@njit(cache=True, nogil=True)
+def settle_flows(
+    first: int,
+    last: int,
+    nodes: Longs,
+    start: Longs,
+    n_cuts: Ints,
+    cuts: Cuts,
+    stop: Floats,
+    below_flow: Floats,
+    below_best: Floats,
+    below_open: Floats,
+    remember: bool,
+    flow: Floats,
+    best: Floats,
+    open_mass: Floats,
+) -> None:
+    """F = stop + sum over cuts of split F(left) F(right); with it the best tree and open mass."""
+    correction = np.zeros((2, n_cuts.max() + 1))
+    for i in range(first, last):
+        node = nodes[i]
+        if remember:
+            for side in range(2):
+                given = (start[node], n_cuts[node], side, cuts, below_flow)
+                correct_by_neighbours(*given, correction[side])
+        top, best[node] = stop[node], stop[node]
+        for e in range(start[node], start[node] + n_cuts[node]):
+            value = cuts.prior[e]
+            best_here = cuts.prior[e] - math.log(cuts.high[e] - cuts.low[e])
+            for side in range(2):
+                child = cuts.child[e, side]
+                if child >= 0 and not math.isnan(below_flow[child]):
+                    best_here += below_best[child]
+                else:
+                    best_here += cuts.best[e, side]
+                if remember and is_known(e, side, cuts, below_flow):
+                    value += below_flow[child]
+                else:
+                    value += cuts.look[e, side] + cuts.residual[e, side]
+                    value += correction[side, e - start[node]]
+            cuts.logit[e] = value
+            top, best[node] = max(top, value), max(best[node], best_here)
+        total, unseen, closed = math.exp(stop[node] - top), 0.0, True
+        for e in range(start[node], start[node] + n_cuts[node]):
+            share = math.exp(cuts.logit[e] - top)
+            total += share
+            opening = cut_open(e, cuts, below_flow, below_open)
+            unseen += share * opening
+            closed = closed and opening == 0.0
+        flow[node] = top + math.log(total)
+        open_mass[node] = 0.0 if closed else max(unseen / total, LEAST_OPEN)
+
+
+@njit(cache=True, nogil=True)
+def cut_open(e: int, cuts: Cuts, below_flow: Floats, below_open: Floats) -> float:
+    """Probability that a tree taking this cut passes a child nobody looked at."""
+    either, both = 0.0, 1.0
+    for side in range(2):
+        child = cuts.child[e, side]
+        if child < 0 or math.isnan(below_flow[child]):
+            return 1.0
+        either += below_open[child]
+        both *= below_open[child]
+    return either - both  # not 1 - product: what is left open may be far below rounding

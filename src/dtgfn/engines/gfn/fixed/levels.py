@@ -1,0 +1,176 @@
+"""Levels: arrays of the row sets met so far, one level per depth, growing as they come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dtgfn.engines.exact.graph import Longs, Nursery
+from dtgfn.engines.exact.problem import Problem, Words
+from dtgfn.engines.gfn.fixed.lookahead import Cuts, empty_cuts
+from dtgfn.kernels import Floats, Ints
+
+Flags = npt.NDArray[np.bool_]
+NODE_FIELDS = ("counts", "look", "stop", "flow", "best", "open", "start", "n_cuts", "version")
+
+
+@dataclass
+class Level:
+    """All nodes met at one depth; capacity is doubled as they come, ``used`` of it is filled.
+
+    Attributes
+    ----------
+    depth : int
+    nursery : Nursery
+        Row sets (bits, keys) and the hash table over them.
+    counts : float64 [K, C]
+        Class counts.
+    look : float64 [K]
+        Look-ahead value, as the parent sees it.
+    stop : float64 [K]
+        Log flow of stopping here.
+    flow : float64 [K]
+        Log flow; nan until the node has been looked at.
+    best : float64 [K]
+        Log weight of the best tree known on the row set.
+    open : float64 [K]
+        Probability that a tree drawn from here passes a child nobody looked at; 0 only if there is
+        no such child, however improbable.
+    start : int64 [K]
+        Where the node's cuts begin, -1 until they are listed.
+    n_cuts : int32 [K]
+    version : int64 [K]
+        Step of the network whose residuals the node's cuts carry.
+    cuts : Cuts
+        Of all nodes of the level; ``n_listed`` of the room is filled.
+
+    """
+
+    depth: int
+    nursery: Nursery
+    counts: Floats
+    look: Floats
+    stop: Floats
+    flow: Floats
+    best: Floats
+    open: Floats
+    start: Longs
+    n_cuts: Ints
+    version: Longs
+    cuts: Cuts
+    n_listed: int
+
+    def __len__(self) -> int:
+        return int(self.nursery.used[0])
+
+
+def known_nodes(level: Level) -> Longs:
+    """Nodes whose flow is known."""
+    return np.flatnonzero(~np.isnan(level.flow[: len(level)]))
+
+
+def make_level(problem: Problem, depth: int, capacity: int = 64) -> Level:
+    """Return an empty level."""
+    n_classes = problem.score.n_classes
+    return Level(
+        depth=depth,
+        nursery=Nursery(
+            np.full(4 * capacity, -1, np.int32),
+            np.empty((capacity, problem.n_words), np.uint64),
+            np.empty((capacity, 2), np.uint64),
+            np.zeros(1, np.int32),
+        ),
+        counts=np.empty((capacity, n_classes)),
+        look=np.empty(capacity),
+        stop=np.empty(capacity),
+        flow=np.full(capacity, np.nan),
+        best=np.full(capacity, -np.inf),
+        open=np.ones(capacity),
+        start=np.full(capacity, -1, np.int64),
+        n_cuts=np.zeros(capacity, np.int32),
+        version=np.zeros(capacity, np.int64),
+        cuts=empty_cuts(0, n_classes),
+        n_listed=0,
+    )
+
+
+def grow(level: Level, needed: int) -> None:
+    """Make room for at least so many nodes."""
+    old = level.counts.shape[0]
+    if needed <= old:
+        return
+    capacity = max(needed, 2 * old)
+    used, nursery = len(level), level.nursery
+    slots = np.full(1 << (4 * capacity - 1).bit_length(), -1, np.int32)
+    bits = np.empty((capacity, nursery.bits.shape[1]), np.uint64)
+    keys = np.empty((capacity, 2), np.uint64)
+    bits[:used], keys[:used] = nursery.bits[:used], nursery.keys[:used]
+    level.nursery = Nursery(slots, bits, keys, nursery.used)
+    fill_slots(used, keys, slots)
+    for field in NODE_FIELDS:
+        array = getattr(level, field)
+        empty = {"flow": np.nan, "best": -np.inf, "open": 1.0, "start": -1}.get(field, 0)
+        larger = np.full((capacity, *array.shape[1:]), empty, array.dtype)
+        larger[:used] = array[:used]
+        setattr(level, field, larger)
+
+
+def grown_cuts(cuts: Cuts, used: int, needed: int) -> Cuts:
+    """Return the cuts with room for at least so many."""
+    if needed <= cuts.feature.size:
+        return cuts
+    larger = empty_cuts(max(needed, 2 * cuts.feature.size), cuts.counts.shape[2])
+    for field in Cuts._fields:
+        getattr(larger, field)[:used] = getattr(cuts, field)[:used]
+    return larger
+
+
+@njit(cache=True, nogil=True)
+def fill_slots(used: int, keys: Words, slots: Ints) -> None:
+    """Put the first nodes into an empty hash table."""
+    mask = np.uint64(slots.shape[0] - 1)
+    for k in range(used):
+        slot = keys[k, 0] & mask
+        while slots[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = k
+
+
+def fill_level(level: Level, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Fill an empty level from the arrays that ``Graph.arrays`` made of one."""
+    n_nodes, n_cuts = len(arrays["bits"]), len(arrays["cuts.feature"])
+    grow(level, n_nodes)
+    level.cuts, level.n_listed = grown_cuts(level.cuts, 0, n_cuts), n_cuts
+    places = {"bits": level.nursery.bits, "keys": level.nursery.keys}
+    places |= {field: getattr(level, field) for field in NODE_FIELDS}
+    places |= {f"cuts.{field}": column for field, column in level.cuts._asdict().items()}
+    for name, place in places.items():
+        length = n_cuts if name.startswith("cuts.") else n_nodes
+        if arrays[name].shape != (length, *place.shape[1:]):
+            raise ValueError(f"{name} has the shape {arrays[name].shape}")
+        place[:length] = arrays[name]
+    level.nursery.used[0] = n_nodes
+    fill_slots(n_nodes, level.nursery.keys, level.nursery.slots)
+
+
+def check_level(level: Level, below: Level | None, problem: Problem) -> None:
+    """Refuse positions that point nowhere: files may be damaged, and the loops do not check."""
+    n_nodes, n_listed, cuts = len(level), level.n_listed, level.cuts
+    start, n_cuts = level.start[:n_nodes], level.n_cuts[:n_nodes]
+    known = ~np.isnan(level.flow[:n_nodes])
+    feature, child = cuts.feature[:n_listed], cuts.child[:n_listed]
+    wrong = (
+        (level.nursery.bits[:n_nodes] & ~problem.root_bits).any()
+        or (n_cuts < 0).any()
+        or (start + n_cuts > n_listed).any()
+        or (below is not None and (start[known] < 0).any())
+        or ((feature < 0) | (feature >= problem.feature.size)).any()
+        or ((child < -1) | (child >= (0 if below is None else len(below)))).any()
+        or (level.depth == 0 and n_nodes != 1)
+    )
+    if wrong:
+        raise ValueError(f"the row sets at depth {level.depth} do not fit together")
