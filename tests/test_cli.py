@@ -139,7 +139,7 @@ def test_refusals_are_one_sentence(table, model, tmp_path):
     assert "magic" in refusal(dtgfn(*fit, "species", "--engine", "magic"))
     assert "split_penalty='x'" in refusal(dtgfn(*fit, "species", "--split-penalty", "x"))
     assert "time_budget" in refusal(
-        dtgfn(*fit, "species", "--max-depth", 12, "--time-budget", "0.5")
+        dtgfn(*fit, "species", "--engine", "exact", "--max-depth", 12, "--time-budget", "0.5")
     )
     large = tmp_path / "large.csv"
     large.write_text("a,y\n1,10000000000000000000\n2,20000000000000000000\n")

@@ -120,6 +120,11 @@ def fit(
     time_budget: Annotated[float, typer.Option(help="Seconds at most.")] = 60.0,
     n_jobs: Annotated[int | None, typer.Option(help="Threads (all cores).")] = None,
     random_state: Annotated[int | None, typer.Option(help="Seed of the samples.")] = None,
+    preset: Annotated[str, typer.Option(help="gfn: default or paper.")] = "default",
+    leaf_order: Annotated[str | None, typer.Option(help="gfn: fixed or free.")] = None,
+    objective: Annotated[str | None, typer.Option(help="gfn: db, tb, vargrad or subtb.")] = None,
+    n_steps: Annotated[int | None, typer.Option(help="gfn: training steps at most.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="gfn: file to resume from.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Infer the posterior of a table and write it to a model file.
@@ -153,6 +158,11 @@ def fit(
         time_budget=time_budget,
         n_jobs=n_jobs,
         random_state=random_state,
+        preset=preset,
+        leaf_order=leaf_order,
+        objective=objective,
+        n_steps=n_steps,
+        checkpoint=checkpoint,
         verbose=_show_progress(as_json),
     ).fit(table, _labels(label_column), sample_weight=weight)
     save(model, out)

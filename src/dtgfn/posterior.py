@@ -156,7 +156,7 @@ def sampled_posterior(
     batch, node = np.nonzero(trees.feature >= 0)
     used[batch, column[trees.feature[batch, node]]] = True
     top = int(np.argmax(log_reward))
-    if best is None or log_reward[top] >= best[1]:
+    if best is None or log_reward[top] > best[1] + 1e-9 * abs(best[1]):  # more than rounding
         best = trees[top : top + 1], float(log_reward[top])
     return TreePosterior(
         trees=trees,

@@ -8,6 +8,7 @@ from dtgfn.engines.exact.graph import Edges, Level, Run, expand, take_edges
 from dtgfn.engines.exact.inside import Values, edge_log_weights, log_stop_weights, tail_values
 from dtgfn.engines.exact.problem import Problem
 from dtgfn.engines.exact.support import Graph
+from dtgfn.kernels import Floats
 from dtgfn.trees import TreeBatch, from_splits
 
 Splits = dict[tuple[int, ...], tuple[int, int]]
@@ -72,6 +73,12 @@ def _best_edge(
     weight = np.empty(edges.feature.size)
     edge_log_weights(0, 1, edges, children.log_max, depth, problem.loops, weight)
     stop = log_stop_weights(problem, level, depth, np.array([True]))[0]
-    best = int(np.argmax(weight))
+    best = first_best(weight)
     # Rounding must not turn a tie into a needless split.
     return best if weight[best] > stop + 1e-12 * abs(stop) else None
+
+
+def first_best(weight: Floats) -> int:
+    """Return the first of the largest weights: rounding must not decide between equals."""
+    top = float(weight.max())
+    return int(np.argmax(weight >= top - 1e-10 * max(abs(top), 1.0)))

@@ -223,13 +223,15 @@ def best_known(
     sampler: Sampler, training: Training, rows: Rows, score: Score
 ) -> tuple[TreeBatch, float] | None:
     """Return the best tree that training has met, and its log R."""
-    found = []
-    if training.best_tree is not None and training.best_log_reward is not None:
-        found.append((training.best_tree, training.best_log_reward))
+    best = None
     if isinstance(sampler, FixedSampler):
         tree = sampler.best_tree
-        found.append((tree, float(log_reward(tree, rows, score)[0])))
-    return max(found, key=lambda pair: pair[1], default=None)
+        best = tree, float(log_reward(tree, rows, score)[0])
+    if training.best_tree is not None and training.best_log_reward is not None:
+        drawn = training.best_tree, training.best_log_reward
+        if best is None or drawn[1] > best[1] + 1e-9 * abs(best[1]):  # more than rounding
+            best = drawn
+    return best
 
 
 def compile_steps(sampler: Sampler, settings: Settings) -> None:

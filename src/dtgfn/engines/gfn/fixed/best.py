@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dtgfn.engines.exact.best import Splits, add_best_splits
+from dtgfn.engines.exact.best import Splits, add_best_splits, first_best
 from dtgfn.engines.exact.budget import run_here
 from dtgfn.engines.exact.graph import Level as RowSets
 from dtgfn.engines.exact.graph import Longs
@@ -35,7 +35,7 @@ def best_tree(graph: Graph, know: Callable[[int, Longs], object]) -> TreeBatch:
         value = best_of_cuts(graph, depth, np.arange(first, first + number))
         if number == 0 or value.max() <= level.stop[node]:
             return
-        cut = first + int(np.argmax(value))
+        cut = first + first_best(value)
         threshold = (int(level.cuts.low[cut]) + int(level.cuts.high[cut]) - 1) // 2
         splits[path] = int(problem.feature[level.cuts.feature[cut]]), threshold
         for turn, child in enumerate(graph.reach(depth, np.array([node]), np.array([cut]))[0]):

@@ -47,7 +47,7 @@ from dtgfn.trees import TreeBatch, empty_batch
 CLOSED = 1e-3  # open mass below which nothing much is left to learn, once the network knows
 REFRESH = 10  # network steps after which a node's residuals are computed again
 REPLAYED_NODES = 512
-SCOUTED_PAIRS = 2.5e7  # pairs of cuts that scouts may have looked at in a step
+SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have looked at in a step
 SHORTLIST = 128  # cuts of a node whose children the network sees
 WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
 
@@ -333,4 +333,4 @@ class FixedSampler:
 
 def affordable_scouts(problem: Problem) -> int:
     """Scouts per step whose two children each cost about as much as the rest of a step."""
-    return int(np.clip(SCOUTED_PAIRS / max(problem.max_cuts, 1) ** 2, 16, 512))
+    return int(np.clip(SCOUTED_PAIRS / max(problem.max_cuts, 1) ** 2, 8, 512))
