@@ -19,7 +19,7 @@ from pathlib import Path
 
 from problems import Problem, Report, infer
 
-PROBLEMS = [Problem("iris", 99, 5), Problem("wine", 19, 4)]
+PROBLEMS = [Problem("iris", 99, 5)]
 VARIANTS: dict[str, dict[str, object]] = {
     "default": {},
     "no scouts": {"n_scouts": 0},

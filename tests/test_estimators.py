@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dtgfn
+import dtgfn.diagnostics
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.predict import average_trees
 from dtgfn.tables import split_column
@@ -268,3 +269,21 @@ def test_unknown_parameters_are_refused():
     for engine in ("gfn", "exact", "mcmc", "smc"):
         with pytest.raises(ValueError, match=r"'max_dept' is not .* did you mean 'max_depth'"):
             infer([[1.0]], [1], engine=engine, max_dept=3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"objective": "TB"}, {"leaf_order": "free"}, {"device": "cuda"}, {"preset": "paper"}],
+)
+def test_what_only_training_knows_is_refused_elsewhere(changes):
+    with pytest.raises(ValueError, match=f"{next(iter(changes))}=.* is for inference='gfn'"):
+        small(inference="mcmc", **changes).fit([[1.0], [2.0]] * 5, [0, 1] * 5)
+
+
+def test_options_reach_every_engine(iris):
+    X, y = iris
+    chains = small(inference="mcmc", n_steps=500, options={"n_chains": 2})
+    with pytest.warns(dtgfn.diagnostics.UntrustworthyFit, match="R-hat|independent") as told:
+        chains.fit(X, y)
+    assert told[0].filename == __file__
+    assert chains.posterior_.diagnostics["steps_per_chain"] == [500, 500]

@@ -1,6 +1,7 @@
 """Objectives against loops that follow the formulas, and the shapes of the loss."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dtgfn
 from dtgfn.engines.gfn.objectives import FAR, OBJECTIVES, SHAPES, SUBTB_DECAY
 from dtgfn.engines.gfn.sampler import Residuals
 
@@ -178,3 +180,17 @@ def test_shapes_are_flat_at_zero_positive_elsewhere_and_curved_alike(name):
 
 def test_linex_minds_a_rare_tree_more_than_a_frequent_one():
     assert SHAPES["linex"](torch.tensor(-3.0)) > SHAPES["linex"](torch.tensor(3.0))
+
+
+def test_a_new_objective_is_a_function_and_a_line(monkeypatch):
+    from dtgfn.engines.gfn.objectives import Objective
+
+    def middle(residuals, shape):
+        return shape(residuals.delta.sum(dim=1)).median()
+
+    monkeypatch.setitem(OBJECTIVES, "middle", Objective(middle, with_flows=False))
+    X, y = [[1.0], [2.0], [3.0], [4.0]] * 5, [0, 1, 1, 0] * 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = dtgfn.infer(X, y, objective="middle", leaf_order="free", n_steps=2, n_trees=5)
+    assert found.diagnostics["n_steps"] == 2

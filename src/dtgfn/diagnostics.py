@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from typing import Any
 
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 LEAST_ESS = 0.5
+GOOD_ESS = 0.9
 MOST_SHAPE = 0.7
 MOST_ERROR = 0.1
 MOST_R_HAT = 1.05
@@ -36,6 +38,10 @@ LEAST_DRAWS = 100
 # So few distinct trees (fifty draws each) that their frequencies can be held against their scores.
 FEW_TREES = 0.02
 MOST_MISMATCH = 0.2
+
+
+# What else each engine can be given more of.
+MORE = {"gfn": ", more n_steps", "mcmc": ", more n_steps", "smc": ", more n_sweeps"}
 
 
 class UntrustworthyFit(UserWarning):
@@ -84,20 +90,28 @@ def _training_doubts(posterior: TreePosterior) -> list[str]:
     return doubts
 
 
-def warn_if_untrustworthy(posterior: TreePosterior, *, stacklevel: int = 2) -> None:
+def warn_if_untrustworthy(posterior: TreePosterior, *, stacklevel: int | None = None) -> None:
     """Warn in one sentence, with the way out, if anything speaks against a fit.
 
-    ``stacklevel`` is that of ``warnings.warn``: 2 names the caller's line, 3 its caller's.
+    ``stacklevel`` is that of ``warnings.warn``; None names the line that called the package.
     """
     doubts = trust(posterior)
     if doubts:
         warnings.warn(
             f"The {posterior.engine} posterior may be off: {'; '.join(doubts)}; allow a larger "
-            "time_budget or more n_steps, or use the exact engine if the problem is small enough "
-            "for it.",
+            f"time_budget{MORE.get(posterior.engine, '')}, fewer n_thresholds or a smaller "
+            "max_depth.",
             UntrustworthyFit,
-            stacklevel=stacklevel,
+            stacklevel=_levels_to_caller() if stacklevel is None else stacklevel,
         )
+
+
+def _levels_to_caller() -> int:
+    """How many frames up, seen from the caller, the first one outside of this package is."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dtgfn."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def distinct_share(trees: TreeBatch) -> float:
@@ -109,7 +123,8 @@ def distinct_share(trees: TreeBatch) -> float:
 
 def _weight_doubts(posterior: TreePosterior) -> list[str]:
     """What importance weights say, where they are weights of a known sampler."""
-    if len(posterior.trees) == 0 or np.isnan(posterior.log_prob).any():
+    weighted = "ess" in posterior.diagnostics or not np.isnan(posterior.log_prob).any()
+    if len(posterior.trees) == 0 or not weighted:
         return []
     doubts = []
     share, shape = effective_sample_size(posterior.log_weight), pareto_shape(posterior.log_weight)
@@ -119,9 +134,10 @@ def _weight_doubts(posterior: TreePosterior) -> list[str]:
             f"{n_trees:,} weighted trees are worth only {share * n_trees:,.0f} independent ones "
             f"(an effective sample size of {share:.2f}, should be above {LEAST_ESS})"
         )
-    if shape > MOST_SHAPE:
+    # Where nearly all weights are equal, the shape of a tail of few says nothing.
+    if shape > MOST_SHAPE and share < GOOD_ESS:
         doubts.append(
-            f"a few trees carry most of the weight, with a Pareto shape of {shape:.2f} "
+            f"the weights have a heavy tail, with a Pareto shape of {shape:.2f} "
             f"(should be below {MOST_SHAPE})"
         )
     return doubts

@@ -23,6 +23,17 @@ from dtgfn.tables import Table, as_table
 from dtgfn.training import check_labels
 from dtgfn.trees import TreeBatch
 
+TRAINING_ONLY = (
+    "preset",
+    "leaf_order",
+    "objective",
+    "loss",
+    "device",
+    "callbacks",
+    "checkpoint",
+    "warm_start",
+)
+
 
 class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify by averaging over the Bayesian posterior of decision trees.
@@ -47,8 +58,9 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
-        Seconds after which ``fit`` ends with what there is (or gives up, if exact); None for no
-        limit. A GFlowNet that has nothing left to learn ends earlier.
+        Seconds of training or sampling (preparing and drawing trees come on top), after which an
+        exact inference gives up; None for no limit. A GFlowNet that has hardly anything left to
+        learn ends earlier.
     n_jobs : int or None
         Threads, all cores if None.
     random_state : int, RandomState or None
@@ -57,7 +69,8 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     verbose : bool
         Whether to show progress.
     preset : {"default", "paper"}
-        Training settings to start from (this and what follows: "gfn" only). See ``paper``.
+        Training settings to start from; ``paper()`` has the paper's. This and what follows is for
+        "gfn", but ``n_steps`` (also "mcmc") and ``options``.
     leaf_order : {"fixed", "free"} or None
         Whether all open leaves decide at once, or one by one in any order as in the paper. None
         is the preset's choice, here and below.
@@ -70,7 +83,9 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device : str
         "cpu", "cuda" or "auto".
     options : dict or None
-        Any other training setting by name, see ``dtgfn.engines.gfn.settings.Settings``.
+        Anything else the engine takes by name: of "gfn" the fields of
+        ``dtgfn.engines.gfn.settings.Settings``, of "mcmc" ``n_chains``, of "smc" ``n_particles``
+        and ``n_sweeps``.
     callbacks : list or None
         Called with the training state after each step; False ends training.
     checkpoint : path or None
@@ -222,9 +237,9 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tree_text(self.posterior_)
 
     def _engine_options(self) -> dict[str, Any]:
-        """What the GFlowNet engine takes beyond the others."""
+        """What the engine takes beyond what all of them do."""
         if self.inference != "gfn":
-            return {}
+            return self._other_options()
         named = ("leaf_order", "objective", "loss", "n_steps")
         chosen = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
         before = getattr(self, "posterior_", None) if self.warm_start else None
@@ -237,6 +252,19 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             **chosen,
             **(self.options or {}),
         }
+
+    def _other_options(self) -> dict[str, Any]:
+        """Options of an engine that is not trained; what only training knows is refused."""
+        defaults = type(self)()
+        for name in TRAINING_ONLY:
+            value = getattr(self, name)
+            if value != getattr(defaults, name):
+                raise ValueError(
+                    f"{name}={value!r} is for inference='gfn', not {self.inference!r}; "
+                    "leave it out, or choose that engine."
+                )
+        steps = {} if self.n_steps is None else {"n_steps": self.n_steps}
+        return {**steps, **(self.options or {})}
 
     def _check_columns(self, X: Any, table: Table, *, reset: bool) -> None:
         """Remember number and names of columns, or compare with them, as scikit-learn does."""

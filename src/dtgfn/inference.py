@@ -85,7 +85,7 @@ def infer(
         A weight of 3 counts as three rows, 0 as none.
     time_budget : float or None
         Seconds after which sampling or training ends with what there is, and exact inference is
-        given up; None for no limit.
+        given up; preparing before and drawing trees after training come on top. None for no limit.
     n_jobs : int or None
         Threads, all cores if None or -1.
     random_state : int, Generator or None
@@ -152,7 +152,7 @@ def infer(
             progress=progress,
             **options,
         )
-    warn_if_untrustworthy(posterior, stacklevel=3)
+    warn_if_untrustworthy(posterior)
     return replace(posterior, binner=data.binner, classes=data.classes)
 
 
@@ -171,10 +171,8 @@ def check_options(engine: str, options: dict[str, Any]) -> None:
         if name not in known:
             everything = [*known, *inspect.signature(infer).parameters]
             similar = difflib.get_close_matches(name, everything, 1)
-            guess = f"did you mean {similar[0]!r}? " if similar else ""
-            raise ValueError(
-                f"{name!r} is not an option of engine {engine!r}; {guess}It has {', '.join(known)}."
-            )
+            way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
+            raise ValueError(f"{name!r} is not an option of engine {engine!r}; {way_out}")
 
 
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,8 @@ def summarise(model: DTGFNClassifier) -> dict[str, Any]:
         },
         "rows": float(posterior.rows.weight.sum()),
         "classes": posterior.class_names,
-        "log_evidence": posterior.log_evidence,
-        "log_evidence_error": posterior.log_evidence_error,
+        "log_evidence": _known(posterior.log_evidence),
+        "log_evidence_error": _known(posterior.log_evidence_error),
         "mean_splits": posterior.mean_splits,
         "size_probability": [float(p) for p in posterior.size_probability],
         "columns": [
@@ -42,7 +43,7 @@ def summarise(model: DTGFNClassifier) -> dict[str, Any]:
         ],
         "best_tree": {
             "log_reward": posterior.best_log_reward,
-            "probability": posterior.best_probability,
+            "probability": _known(posterior.best_probability),
             "n_splits": int(posterior.best_tree.n_splits[0]),
             "depth": int(posterior.best_tree.depth[0]),
             "rules": tree_text(posterior),
@@ -55,17 +56,20 @@ def summarise(model: DTGFNClassifier) -> dict[str, Any]:
 def summary_text(summary: dict[str, Any], n_columns: int = 15) -> str:
     """Write a summary for a terminal."""
     best, diagnostics = summary["best_tree"], summary["diagnostics"]
-    exact = summary["log_evidence_error"] == 0
-    error = "exact" if exact else f"+- {summary['log_evidence_error']:.3f}"
+    log_evidence, error = summary["log_evidence"], summary["log_evidence_error"]
+    said = "exact" if error == 0 else "one estimate" if error is None else f"+- {error:.3f}"
+    unknown = f"not estimated by {summary['engine']}"
+    evidence = unknown if log_evidence is None else f"{log_evidence:.4f} ({said})"
+    share = best["probability"]
+    probability = "" if share is None else f"posterior probability {share:.3g}, "
     lines = [
         f"Posterior over decision trees ({summary['engine']} engine): {summary['rows']:g} rows, "
         f"{len(summary['columns'])} columns, {len(summary['classes'])} classes "
-        f"({diagnostics.get('seconds', float('nan')):.2f} s)",
-        f"log evidence     {summary['log_evidence']:.4f} ({error})",
+        f"({diagnostics['seconds']:.2f} s)",
+        f"log evidence     {evidence}",
         f"splits per tree  {summary['mean_splits']:.2f} on average; " + _sizes(summary),
         "",
-        f"Most probable tree (posterior probability {best['probability']:.3g}, "
-        f"log R {best['log_reward']:.3f}):",
+        f"Most probable tree known ({probability}log R {best['log_reward']:.3f}):",
         *("  " + line for line in best["rules"].splitlines()),
         "",
         "Probability that a column is used:",
@@ -77,6 +81,11 @@ def summary_text(summary: dict[str, Any], n_columns: int = 15) -> str:
     if len(summary["columns"]) > n_columns:
         lines.append(f"  ... and {len(summary['columns']) - n_columns} more (--json lists all)")
     return "\n".join(lines)
+
+
+def _known(value: float) -> float | None:
+    """Return the number, None where an engine does not know it."""
+    return None if math.isnan(value) else value
 
 
 def _sizes(summary: dict[str, Any], n_shown: int = 3) -> str:

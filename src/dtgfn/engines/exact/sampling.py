@@ -46,7 +46,8 @@ def sample_trees(
         bits, row_set = np.unique(bits, axis=0, return_inverse=True)
         row_set = row_set.ravel()
         draw = draw_first_of_two if max_depth - depth == 2 else draw_last
-        feature, cut, sides = draw_splits(problem, draw, depth, bits, row_set, rng, run)
+        uniform = rng.random((len(row_set), 2))
+        feature, cut, sides = draw_splits(problem, draw, depth, bits, row_set, uniform, run)
         split = feature >= 0
         tree, slot = split_leaves(
             trees, tree[split], slot[split], problem.feature[feature[split]], cut[split]
@@ -61,10 +62,13 @@ def draw_splits(
     depth: int,
     bits: Words,
     row_set: Longs,
-    rng: np.random.Generator,
+    uniform: Floats,
     run: Run,
 ) -> tuple[Ints, Ints, Words]:
-    """Draw a feature (-1 to stop), a cut and the row sets of both sides for each open node."""
+    """Draw a feature (-1 to stop), a cut and the row sets of both sides for each open node.
+
+    ``uniform`` [open nodes, 2] is random.
+    """
     n_open = len(row_set)
     feature, cut = np.full(n_open, -1, np.int32), np.zeros(n_open, np.int32)
     sides = np.zeros((n_open, 2, problem.n_words), np.uint64)
@@ -72,7 +76,7 @@ def draw_splits(
     start = np.searchsorted(row_set[order], np.arange(len(bits) + 1))
     # Which column a cut is on does not matter here, so all may count as one.
     loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
-    given = (bits, problem.max_cuts, depth, loops, order, start, rng.random((n_open, 2)))
+    given = (bits, problem.max_cuts, depth, loops, order, start, uniform)
     run(lambda first, last: draw(first, last, *given, feature, cut, sides), len(bits))
     return feature, cut, sides
 

@@ -31,6 +31,11 @@ class CallbackList:
     """Several callbacks as one."""
 
     def __init__(self, callbacks: Iterable[AnyCallback]) -> None:
+        if not isinstance(callbacks, Iterable):
+            raise ValueError(
+                f"callbacks={callbacks!r} is not usable; give a list of functions of the training "
+                "state, or of objects with on_start, on_step or on_end."
+            )
         self._callbacks = [_as_callback(callback) for callback in callbacks]
 
     def call(self, event: str, state: TrainState) -> bool:

@@ -31,6 +31,8 @@ from dtgfn.progress import Progress, silent
 from dtgfn.score import Rows, Score, log_reward, merge_rows
 from dtgfn.trees import TreeBatch, canonical_keys
 
+ENDS = ("finished", "plateau")  # of training that did not have to be broken off
+
 
 @dataclass(frozen=True)
 class TrainedPolicy:
@@ -85,7 +87,9 @@ def infer_gfn(
     callback returns False, or by Ctrl-C, which keeps what was learned. ``policy``, the
     ``solution`` of an earlier posterior of the same table and score, is trained on.
     """
+    started = time.monotonic()
     settings = make_settings(preset, **options)
+    check_checkpoint(checkpoint)
     rng = np.random.default_rng(random_state)
     network_seed, train_seed = (int(seed) for seed in rng.integers(0, 2**31, size=2))
     threads = n_jobs or os.cpu_count() or 1
@@ -98,7 +102,8 @@ def infer_gfn(
         sampler = state.sampler if state is not None else None
         if sampler is None:
             sampler = make_sampler(rows, score, column, n_columns, settings, network_seed, threads)
-        compile_steps(sampler, settings)
+        if state is None:
+            compile_steps(sampler, settings)
         progress("preparing (the first run compiles)", 1.0)
         training = train(
             sampler,
@@ -112,8 +117,8 @@ def infer_gfn(
             checkpoint=checkpoint,
             state=state,
         )
-        loss_by_depth = by_depth(sampler, rng)
         sampler.settle()
+        progress("drawing trees", 0.0)
         return draw_posterior(
             sampler,
             training,
@@ -125,7 +130,7 @@ def infer_gfn(
             rng=rng,
             fingerprint=fingerprint,
             n_jobs=torch_jobs,
-            loss_by_depth=loss_by_depth,
+            started=started,
         )
 
 
@@ -175,7 +180,7 @@ def draw_posterior(
     rng: np.random.Generator,
     fingerprint: str,
     n_jobs: int,
-    loss_by_depth: list[float],
+    started: float,
 ) -> TreePosterior:
     """Draw trees from the trained policy and weigh them."""
     begun = time.monotonic()
@@ -207,8 +212,10 @@ def draw_posterior(
             "log_z": float(sampler.log_z.detach()),
             "n_steps": training.n_steps,
             "stopped_because": training.stopped_because,
-            "settled": training.stopped_because in ("finished", "plateau") or settled(history),
-            "loss_by_depth": loss_by_depth,
+            "settled": True if training.stopped_because in ENDS else settled(history),
+            "loss_by_depth": by_depth(sampler, draws.trees[:100], rng),
+            "exact": isinstance(sampler, FixedSampler) and sampler.exact,
+            "seconds": time.monotonic() - started,
             "training_seconds": training.seconds,
             "draw_seconds": draw_seconds,
             "distinct": len(set(canonical_keys(draws.trees))) / n_trees,
@@ -234,8 +241,23 @@ def best_known(
     return best
 
 
+def check_checkpoint(checkpoint: object) -> None:
+    """Refuse a checkpoint that could never be written, before any work."""
+    path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
+    if path is None:
+        return
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"checkpoint={path!r} is not usable; give a file name, or None.")
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise ValueError(
+            f"checkpoint={str(path)!r} cannot be written: there is no folder {str(folder)!r}; "
+            "make it, or name another file."
+        )
+
+
 def compile_steps(sampler: Sampler, settings: Settings) -> None:
-    """Run everything once on throw-away randomness: compiling is not the time budget's fault."""
+    """Run everything once, on randomness of its own: compiling is not the time budget's fault."""
     rng = np.random.default_rng(0)
     paths = sampler.rollout(2, settings.epsilon, rng)
     sampler.residuals([sampler.retrace(paths.trees, rng)], True)

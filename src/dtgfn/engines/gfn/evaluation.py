@@ -15,6 +15,7 @@ from scipy.special import logsumexp
 from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import Settings
 from dtgfn.engines.gfn.state import TrainState
+from dtgfn.trees import TreeBatch
 
 SETTLED = 0.1  # nats
 NEGLIGIBLE = 1e-3  # nats: less is no improvement, however precisely it is known
@@ -90,20 +91,20 @@ def plateaued(history: list[dict[str, Any]], settings: Settings) -> bool:
     return bool(waited >= patience)
 
 
-def settled(history: list[dict[str, Any]]) -> bool:
-    """Tell whether the ELBO has hardly moved over the last half of the run."""
+def settled(history: list[dict[str, Any]]) -> bool | None:
+    """Tell whether the ELBO hardly rose from the third quarter to the last; None: too early."""
     known = [entry["elbo"] for entry in history if entry["elbo"] is not None]
     quarter = len(known) // 4
     if quarter == 0:
-        return False
+        return None
     return bool(np.mean(known[-quarter:]) - np.mean(known[-2 * quarter : -quarter]) < SETTLED)
 
 
-def by_depth(sampler: Sampler, rng: np.random.Generator, n_trees: int = 100) -> list[float]:
-    """Mean squared balance residual of fresh trajectories, by depth of the decision."""
-    trajectories = sampler.rollout(n_trees, 0.0, rng)
+def by_depth(sampler: Sampler, trees: TreeBatch, rng: np.random.Generator) -> list[float]:
+    """Mean squared balance residual of trajectories to some trees, by depth of the decision."""
+    trajectories = sampler.retrace(trees, rng)
     with torch.no_grad():
-        delta = sampler.residuals([trajectories], True).delta[:n_trees].cpu().numpy()
+        delta = sampler.residuals([trajectories], True).delta[: len(trees)].cpu().numpy()
     depth = sampler.depths(trajectories)
     width = min(depth.shape[1], delta.shape[1])
     square, depth = delta[:, :width] ** 2, depth[:, :width]

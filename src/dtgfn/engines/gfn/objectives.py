@@ -5,7 +5,8 @@ Each is a function (residuals, shape) -> scalar loss. With delta_t the residuals
 
     tb       g(D)                                 Malkin et al. 2022; Z is a parameter
     vargrad  g(D - mean of D over the batch)      Richter et al. 2020, Zhang et al. 2023; no Z
-    db       mean_t g(delta_t)                    Bengio et al. 2023; needs state flows
+    db       mean_t g(delta_t)                    Bengio et al. 2023; needs state flows. In fixed
+                                                  order the flow to reach is a remembered one
     subtb    mean over parts g(sum of delta over the part), weighted lambda^length
                                                   Madan et al. 2023; needs state flows
 
@@ -57,7 +58,7 @@ SHAPES: dict[str, Shape] = {"squared": squared, "huber": huber, "cosh": cosh, "l
 
 
 def trajectory_balance(residuals: Residuals, shape: Shape) -> Tensor:
-    """(log Z + sum log P_F - sum log P_B - log R)^2, averaged over trajectories."""
+    """g(log Z + sum log P_F - sum log P_B - log R), averaged over trajectories."""
     return shape(residuals.delta.sum(dim=1)).mean()
 
 
@@ -90,15 +91,22 @@ def subtrajectory_balance(residuals: Residuals, shape: Shape) -> Tensor:
 
 @dataclass(frozen=True)
 class Objective:
-    """A loss and what it needs to know of the states between start and end."""
+    """A loss and what it implies.
+
+    ``with_flows``: it looks at states between start and end. ``learns_log_z``: log Z has a
+    gradient; without, it is set to the batch's guess. ``local``: every decision counts for itself,
+    so that in fixed order the flows of row sets may be remembered.
+    """
 
     loss: Callable[[Residuals, Shape], Tensor]
     with_flows: bool
+    learns_log_z: bool = True
+    local: bool = False
 
 
 OBJECTIVES: dict[str, Objective] = {
     "tb": Objective(trajectory_balance, with_flows=False),
-    "vargrad": Objective(variance_gradient, with_flows=False),
-    "db": Objective(detailed_balance, with_flows=True),
+    "vargrad": Objective(variance_gradient, with_flows=False, learns_log_z=False),
+    "db": Objective(detailed_balance, with_flows=True, local=True),
     "subtb": Objective(subtrajectory_balance, with_flows=True),
 }

@@ -28,7 +28,8 @@ class Settings:
     architecture : {"mlp", "set_transformer"}
         How the leaves of a partial tree are summarised (free order only).
     learning_rate, log_z_learning_rate : float
-        Of the network and of log Z, which is one number that has to travel far.
+        Of the network and of log Z, which is one number that has to travel far (where flows are
+        remembered log Z is the root's, and neither this nor ``log_z_start`` matters).
     log_z_start : float or None
         Where log Z starts; None is the estimate from draws of the untrained policy.
     grad_clip : float or None
@@ -46,7 +47,7 @@ class Settings:
         Steps from one to the other, linearly; None is all of ``n_steps`` or, without that, of the
         time budget. With a number, a longer run begins exactly like a shorter one.
     n_steps : int or None
-        Gradient steps; None is until the time is up or nothing improves.
+        Training steps; None is until the time is up or nothing improves.
     exact_tails : {1, 2}
         How many of the last levels are summed instead of sampled, where a leaf table allows two
         (fixed order only).
@@ -64,7 +65,7 @@ class Settings:
     plateau_tolerance : float
         What counts as improvement, in standard errors of that average.
     device : str
-        "cpu", "cuda", "cuda:1", "mps", or "auto".
+        "cpu", "cuda", "cuda:1", or "auto".
 
     """
 
@@ -101,7 +102,9 @@ class Settings:
     @property
     def remembers(self) -> bool:
         """Whether the flows of row sets are remembered."""
-        return self.leaf_order == "fixed" and self.objective == "db"
+        from dtgfn.engines.gfn.objectives import OBJECTIVES
+
+        return self.leaf_order == "fixed" and OBJECTIVES[self.objective].local
 
     @property
     def updates_per_step(self) -> int:
@@ -118,8 +121,6 @@ CHANGEABLE = ("n_steps", "patience", "plateau_window", "plateau_tolerance", "dev
 
 _CHOICES = {
     "leaf_order": ("fixed", "free"),
-    "objective": ("tb", "vargrad", "subtb", "db"),
-    "loss": ("squared", "huber", "cosh", "linex"),
     "architecture": ("mlp", "set_transformer"),
 }
 _WHOLE = {
@@ -156,7 +157,7 @@ _OPTIONAL = (
     "row_batch",
     "patience",
 )
-_DEVICE = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,3})?")
+_DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?")
 
 # The published table (its 3 x 256 MLP, 90 + 10 trajectories, ...). It is silent on three things:
 # epsilon falls to "some small positive constant", here a tenth of its start; the rate of log Z is
@@ -218,7 +219,10 @@ def _plain(value: Any) -> Any:
 
 def check_settings(settings: Settings) -> None:
     """Refuse a value that training could not use."""
-    for name, allowed in _CHOICES.items():
+    from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES  # here: they import torch
+
+    choices = {**_CHOICES, "objective": tuple(OBJECTIVES), "loss": tuple(SHAPES)}
+    for name, allowed in choices.items():
         value = getattr(settings, name)
         if value not in allowed:
             known = ", ".join(allowed)
@@ -226,13 +230,14 @@ def check_settings(settings: Settings) -> None:
     for name, (low, high) in (_WHOLE | _NUMBERS).items():
         _check_number(name, getattr(settings, name), low, high)
     hidden = settings.hidden
-    if not isinstance(hidden, tuple) or not all(_is_whole(width, 1, 65_536) for width in hidden):
+    widths = isinstance(hidden, tuple) and [_is_whole(width, 1, 65_536) for width in hidden]
+    if not widths or not all(widths):
         raise ValueError(
             f"hidden={hidden!r} is not usable; give the widths of the layers, such as (256, 256)."
         )
     if not isinstance(settings.device, str) or not _DEVICE.fullmatch(settings.device):
         raise ValueError(
-            f"device={settings.device!r} is not known; give auto, cpu, cuda, cuda:1 or mps."
+            f"device={settings.device!r} is not known; give auto, cpu, cuda or cuda:1."
         )
     if settings.epsilon_end > settings.epsilon:
         raise ValueError(
@@ -283,10 +288,6 @@ def find_device(name: str) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, number = name.partition(":")
     if kind == "cuda" and not int(number or 0) < torch.cuda.device_count():
-        raise ValueError(
-            f"device={name!r} is not here; give 'cpu', or 'auto' to use what there is."
-        )
-    if kind == "mps" and not torch.backends.mps.is_available():
         raise ValueError(
             f"device={name!r} is not here; give 'cpu', or 'auto' to use what there is."
         )

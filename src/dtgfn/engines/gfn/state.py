@@ -24,7 +24,8 @@ class TrainState:
     sampler : Sampler
         What is trained.
     rng : Generator
-        All randomness of the steps; evaluations have their own, so that they change nothing.
+        All randomness of the steps; evaluations have their own (what they look at
+        in fixed order stays known, though).
     step, seconds
         Steps done and time spent, over all runs.
     epsilon : float

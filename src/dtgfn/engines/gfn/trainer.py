@@ -1,4 +1,9 @@
-"""Training: one loop for every sampler and objective, that can be watched, ended and taken up."""
+"""Training: one loop for every sampler and objective, that can be watched, ended and taken up.
+
+A step: draw trajectories (``rollout``), follow replayed trees backwards (``retrace``), get their
+``residuals``, descend the objective's loss, let the sampler ``learn`` what needs no gradient, and
+offer the new trees to the replay buffer.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +137,10 @@ def _check_state(state: TrainState, sampler: Sampler, settings: Settings) -> Non
         raise ValueError("The state belongs to another sampler; give that one, or no state.")
     difference = first_difference(asdict(state.settings), asdict(settings))
     if difference is not None:
-        raise ValueError(f"The state was trained with {difference}; go on with the same settings.")
+        raise ValueError(
+            f"Training went on so far with {difference}; set it back, or start anew "
+            "(warm_start=False)."
+        )
 
 
 class _Clock:
@@ -238,7 +246,7 @@ def step(state: TrainState) -> None:
         residuals = sampler.residuals(trajectories, objective.with_flows)
         if residuals.mask.any():  # or nothing was left to decide
             _descend(state, objective.loss(residuals, SHAPES[settings.loss]))
-            if settings.objective == "vargrad":
+            if not objective.learns_log_z:
                 _guess_log_z(sampler, residuals)
     state.learned = sampler.learn(trajectories)
     state.replay.add(trajectories[0].trees, trajectories[0].log_reward)
@@ -265,7 +273,7 @@ def _descend(state: TrainState, loss: torch.Tensor) -> None:
     state.optimizer.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]
     log_z = state.sampler.log_z
-    if state.settings.objective == "vargrad":
+    if not OBJECTIVES[state.settings.objective].learns_log_z:
         log_z.grad = None  # rounding errors, which Adam would blow up to full steps
     clip = state.settings.grad_clip
     limit = float("inf") if clip is None else clip

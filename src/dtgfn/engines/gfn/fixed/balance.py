@@ -5,10 +5,12 @@ the sum of the flows through its actions (for a tail: the exact sum)::
 
     delta(S) = log F(S) - log N(S)
 
-Since log P(action | S) = log flow(action) - log N(S), and a cut's flow is the product of its
-children's, these add up along a path to log Z + log P_F(path) - log R(path): trajectory balance is
-the square of the sum, detailed balance the sum of the squares, and a subtree's sum is what
-sub-trajectory balance looks at.
+Where flows are remembered, N is the remembered one, a target without gradient, and the network is
+fitted to it. Where they are not, N comes from the network itself: since log P(action | S) =
+log flow(action) - log N(S), and a cut's flow is the product of its children's, the residuals then
+add up along a path to log Z + log P_F(path) - log R(path). Trajectory balance is a function of that
+sum, detailed balance a sum of functions of each, and sub-trajectory balance looks at the sums over
+subtrees.
 """
 
 from __future__ import annotations

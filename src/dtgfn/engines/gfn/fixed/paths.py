@@ -23,6 +23,7 @@ from dtgfn.engines.exact.sampling import (
 )
 from dtgfn.engines.gfn.fixed.lookahead import Cuts
 from dtgfn.engines.gfn.fixed.mdp import Graph
+from dtgfn.engines.gfn.fixed.policy import spread_evenly
 from dtgfn.kernels import Floats, Ints
 from dtgfn.trees import TreeBatch, empty_batch
 
@@ -127,7 +128,9 @@ def complete(graph: Graph, paths: Paths, rng: np.random.Generator) -> TreeBatch:
     for depth in range(graph.n_upper, max_depth):
         bits, row_set = np.unique(bits, axis=0, return_inverse=True)
         draw = draw_first_of_two if max_depth - depth == 2 else draw_last
-        given = (problem, draw, depth, bits, row_set.ravel(), rng, graph.run)
+        row_set, uniform = row_set.ravel(), rng.random((row_set.size, 2))
+        uniform[:, 0] = spread_evenly(row_set, uniform[:, 0], rng)
+        given = (problem, draw, depth, bits, row_set, uniform, graph.run)
         feature, threshold, sides = draw_splits(*given)
         split = feature >= 0
         names = problem.feature[feature[split]]
