@@ -612,7 +612,7 @@ def test_a_doubtful_fit_warns_once_with_all_numbers_and_the_way_out():
     assert len(caught) == 1
     assert caught[0].filename == __file__
     text = str(caught[0].message)
-    for words in ("table", "0.30", "1.20", "time_budget", "n_steps", "exact engine"):
+    for words in ("table", "0.30", "1.20", "time_budget", "n_thresholds", "max_depth"):
         assert words in text
     assert text.count(". ") == 0
     assert text.endswith(".")

@@ -301,7 +301,7 @@ def test_a_warm_start_goes_on_and_another_table_starts_anew():
 
 def test_a_policy_cannot_go_on_with_other_settings():
     posterior = infer(HARD)
-    with pytest.raises(ValueError, match="same settings"):
+    with pytest.raises(ValueError, match="set it back, or start anew"):
         infer(HARD, policy=posterior.solution, objective="tb")
 
 

@@ -897,6 +897,8 @@ def test_every_objective_and_shape_improves(objective, loss):
         n_scouts=2,
         evaluate_every=60,
         patience=None,
+        learning_rate=0.003,
+        log_z_learning_rate=0.01,
     )
     sampler = make(case, remember=given.remembers, n_scouts=2, hidden=(64, 64))
     history = train(sampler, case.rows, case.score, given, random_state=0).history
