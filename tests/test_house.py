@@ -1,6 +1,7 @@
 """The house: what imports what, and what importing the package costs."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -141,3 +142,10 @@ def test_importing_the_package_is_cheap_and_does_not_import_torch():
 def test_everything_public_can_be_had_and_nothing_else():
     assert all(getattr(dtgfn, name) is not None for name in dtgfn.__all__)
     assert set(dir(dtgfn)) == set(dtgfn.__all__)
+
+
+def test_no_placeholder_is_left_in_the_docs():
+    root = SOURCE.parent.parent
+    for page in [root / "README.md", *(root / "docs").glob("*.md")]:
+        if page.exists():
+            assert not re.search(r"@[A-Z]+@", page.read_text()), page.name
