@@ -16,6 +16,7 @@ ORDER = [
     "files",
     "binning",
     "binning_state",
+    "leaves",
     "kernels",
     "trees",
     "score",
