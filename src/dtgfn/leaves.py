@@ -87,7 +87,7 @@ class NormalLeaf:
 
     The engines see z = (y - location) / scale. In a leaf, z is Normal(mean, variance) with
     mean ~ Normal(0, variance / strength) and variance ~ InverseGamma(shape, spread); log m is that
-    of y in its own units. Outputs are 1, E[z] and E[z^2]; the first tells the mass.
+    of y in its own units. Outputs are 1 (which tells the mass), E[z], E[variance] and E[z^2].
     """
 
     location: float = 0.0
@@ -103,8 +103,8 @@ class NormalLeaf:
 
     @property
     def n_outputs(self) -> int:
-        """1, E[z], E[z^2]."""
-        return 3
+        """1, E[z], E[variance], E[z^2]."""
+        return 4
 
     def terms(self, weight: Floats | None = None) -> NormalTerms:
         """Tabulate lnG(shape + k / 2) - lnG(shape), if all weights are whole."""
@@ -215,11 +215,11 @@ def _normal_outputs(sums: Floats, leaf: NormalTerms, out: Floats) -> None:
     """Moments of the predictive Student t distribution."""
     rows = leaf.strength + sums[0]
     mean = sums[1] / rows
-    variance = posterior_spread(sums, leaf) * (rows + 1.0) / rows
-    variance /= leaf.shape + 0.5 * sums[0] - 1.0
+    variance = posterior_spread(sums, leaf) / (leaf.shape + 0.5 * sums[0] - 1.0)
     out[0] = 1.0
     out[1] = mean
-    out[2] = variance + mean * mean
+    out[2] = variance
+    out[3] = variance * (1.0 + 1.0 / rows) + mean * mean
 
 
 @njit(cache=True, nogil=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dtgfn.kernels import Codes, Floats
+from dtgfn.leaves import outputs_of
 from dtgfn.posterior import ModelAverage, TreePosterior
 from dtgfn.score import Rows, Score
-from dtgfn.leaves import outputs_of
 from dtgfn.trees import TreeBatch, node_sums, route
 
 

@@ -73,13 +73,15 @@ def make_training_data(
         present = weight > 0
         table, y, weight = take(table, present), y[present], weight[present]
     codes, classes = encode(binner, table), None
-    target: Ints | Floats = np.asarray(y)
+    target: Ints | Floats
     if isinstance(leaf, DirichletLeaf):
         classes, labels = np.unique(y, return_inverse=True)
         target, leaf = labels.astype(np.int32), fitted_dirichlet(leaf, classes)
     elif isinstance(leaf, NormalLeaf):
-        leaf = fitted_normal(leaf, target, weight)
-        target = np.asarray((target - leaf.location) / leaf.scale)
+        leaf = fitted_normal(leaf, y, weight)
+        target = np.asarray((y - leaf.location) / leaf.scale)
+    else:
+        target = y
     return TrainingData(Rows(codes, target, weight), binner, leaf, classes)
 
 
