@@ -27,6 +27,7 @@ Indices = npt.NDArray[np.uint32]
 NEVER = np.iinfo(np.uint16).max  # no code is above this cut
 BLOCK_BYTES = 1 << 16
 WORTH_THREADS = 500_000  # rows times trees, some milliseconds of work
+LONG_PIECE = 20_000_000  # rows times trees, some tenths of a second
 
 
 class FlatTrees(NamedTuple):
@@ -230,15 +231,23 @@ def _share(
     work: Callable[[int, int], None], n: int, cost: int, least: int, n_jobs: int | None
 ) -> None:
     """Do work(first, last) for all of 0..n-1, in pieces over threads where that is worth it."""
-    n_threads = os.cpu_count() or 1 if n_jobs in (None, -1) else n_jobs
-    assert n_threads is not None
-    if n_threads < 2 or n * cost < WORTH_THREADS:
+    n_threads = os.cpu_count() or 1 if n_jobs is None or n_jobs == -1 else n_jobs
+    if n * cost < WORTH_THREADS:
         work(0, n)
         return
-    # Some pieces per thread, so that one slow core does not hold up the others.
-    piece = max(n // (8 * n_threads), 1)
+    # Some pieces per thread, so that one slow core does not hold up the others, and none so long
+    # that an interrupt would have to wait for it.
+    piece = max(min(n // (8 * max(n_threads, 1)), LONG_PIECE // cost), 1)
     piece = -(-piece // least) * least
+    pieces = [(first, min(first + piece, n)) for first in range(0, n, piece)]
+    if n_threads < 2:
+        for first, last in pieces:
+            work(first, last)
+        return
     with ThreadPoolExecutor(n_threads) as pool:
-        pending = [pool.submit(work, k, min(k + piece, n)) for k in range(0, n, piece)]
-        for task in pending:
-            task.result()
+        try:
+            for task in [pool.submit(work, first, last) for first, last in pieces]:
+                task.result()
+        finally:
+            # Whatever ends this loop, no thread goes on behind the user's back.
+            pool.shutdown(cancel_futures=True)

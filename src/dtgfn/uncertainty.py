@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, digamma, entr, ndtri
 
-from dtgfn.forest import Forest, average, sum_leaves
+from dtgfn.forest import FlatTrees, Forest, average, sum_leaves
 from dtgfn.kernels import Codes, Floats
 from dtgfn.posterior import TreePosterior
 from dtgfn.predict import CountedTrees, count_trees, make_forest, mean_values
 
 N_CELLS = 32  # of the grid, and again of each of its cells
 TINY = 1e-12
+NOTHING = 1e-7
 
 
 @dataclass(frozen=True)
@@ -157,31 +158,41 @@ def _class_quantiles(
 ) -> Floats:
     """Quantiles [Q] of P(class c | x) for each row -> [Q, n]: a coarse cell first, then within."""
     pairs = np.column_stack([parameters[:, c], parameters.sum(axis=1) - parameters[:, c]])
+    pairs, place = np.unique(pairs, axis=0, return_inverse=True)
+    # Equal leaves share one distribution.
+    trees = forest.trees._replace(leaf=place.ravel().astype(np.uint32)[forest.trees.leaf])
     angles = np.linspace(0, np.pi / 2, N_CELLS + 1)
-    coarse = _mixture(forest, pairs, codes, angles, n_jobs)
+    coarse = _mixture(trees, forest.weights, pairs, codes, angles, n_jobs)
     found = np.empty((len(quantiles), len(codes)))
     for q, quantile in enumerate(quantiles):
         cell = _cells(coarse, quantile)
         for here in np.unique(cell):
             rows = np.flatnonzero(cell == here)
             within = np.linspace(angles[here], angles[here + 1], N_CELLS + 1)
-            fine = _mixture(forest, pairs, codes[rows], within, n_jobs)
+            fine = _mixture(trees, forest.weights, pairs, codes[rows], within, n_jobs)
             found[q, rows] = _invert(fine, quantile, within)
     return found
 
 
 def _mixture(
-    forest: Forest, pairs: Floats, codes: Codes, angles: Floats, n_jobs: int | None
+    trees: FlatTrees,
+    weights: Floats,
+    pairs: Floats,
+    codes: Codes,
+    angles: Floats,
+    n_jobs: int | None,
 ) -> Floats:
-    """P(p <= sin^2 angle) [n, G] where p has a Beta posterior [L, 2] in each tree's leaf."""
-    # Leaves that no row reaches need no table, and equal leaves share one.
-    reached = sum_leaves(forest.trees, codes, np.ones((len(codes), 1)), n_jobs)[:, 0] > 0
-    distinct, place = np.unique(pairs[reached], axis=0, return_inverse=True)
-    place_of_leaf = np.zeros(len(pairs), dtype=np.uint32)
-    place_of_leaf[reached] = place.ravel()
-    trees = forest.trees._replace(leaf=place_of_leaf[forest.trees.leaf])
-    table = betainc(distinct[:, :1], distinct[:, 1:], np.sin(angles) ** 2)
-    return average(Forest(trees, table, forest.weights), codes, n_jobs)
+    """P(p <= sin^2 angle) [n, G] where p has one of the Beta posteriors [V, 2] in each leaf."""
+    reached = sum_leaves(trees, codes, np.ones((len(codes), 1)), n_jobs)[: len(pairs), 0] > 0
+    table = np.zeros((len(pairs), len(angles)))
+    a, b, p = pairs[reached, :1], pairs[reached, 1:], np.sin(angles) ** 2
+    low, high = betainc(a, b, p[:1]), betainc(a, b, p[-1:])
+    # Most leaves are sure that p is not in a small cell: nothing to be computed there.
+    rises = (high - low > NOTHING).ravel()
+    within = np.repeat(low, len(angles), axis=1)
+    within[rises] = betainc(a[rises], b[rises], p)
+    table[reached] = within
+    return average(Forest(trees, table, weights), codes, n_jobs)
 
 
 def _cells(cumulative: Floats, quantile: float) -> npt.NDArray[np.int64]:
