@@ -27,6 +27,7 @@ from numba.extending import overload
 from scipy.special import gammaln
 
 Floats = npt.NDArray[np.float64]
+Longs = npt.NDArray[np.int64]
 
 MOST_TABULATED = 10_000_000
 
@@ -293,6 +294,20 @@ def _write_outputs(sums, leaf, out):  # type: ignore[no-untyped-def]
 def _row_mass(sums, leaf):  # type: ignore[no-untyped-def]
     chosen = FUNCTIONS[leaf.instance_class].row_mass
     return lambda sums, leaf: chosen(sums, leaf)
+
+
+@njit(cache=True, nogil=True)
+def add_rows(target: Any, weight: Floats, member: Longs, leaf: Any, sums: Floats) -> None:
+    """Add each row [n] to the sums [P, K] that it belongs to."""
+    for i in range(target.shape[0]):
+        add_row(sums[member[i]], target[i], weight[i], leaf)
+
+
+def row_sums(target: npt.NDArray[Any], weight: Floats, leaf: LeafModel) -> Floats:
+    """What each row adds to sums [n, K]."""
+    sums = np.zeros((len(target), leaf.n_sums))
+    add_rows(target, weight, np.arange(len(target)), leaf.terms(), sums)
+    return sums
 
 
 @njit(cache=True, nogil=True)

@@ -9,16 +9,16 @@ posterior it is a mixture of these. Its variance has two parts::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, stdtr, stdtrit
 
+from dtgfn.forest import leaves_of
 from dtgfn.kernels import Codes, Floats
 from dtgfn.leaves import NormalLeaf
 from dtgfn.posterior import TreePosterior
-from dtgfn.predict import average_outputs, merged_trees
-from dtgfn.trees import node_sums, route
+from dtgfn.predict import CountedTrees, average_outputs, count_trees, merge_weights, tree_weights
 
 BLOCK = 1 << 20  # of trees x rows whose densities are held at once
 NEWTON_STEPS = 60
@@ -42,10 +42,15 @@ def normal_leaf(posterior: TreePosterior) -> NormalLeaf:
     return leaf
 
 
-def predict_moments(posterior: TreePosterior, codes: Codes) -> tuple[Floats, Variance]:
-    """Mean [n] and variance of the target at rows of codes [n, d], in its own units."""
+def predict_moments(
+    posterior: TreePosterior, codes: Codes, **choices: Any
+) -> tuple[Floats, Variance]:
+    """Mean [n] and variance of the target at rows of codes [n, d], in its own units.
+
+    ``choices`` are those of ``predict.average_outputs``.
+    """
     leaf = normal_leaf(posterior)
-    _, mean, noise, second = average_outputs(posterior, codes).T
+    _, mean, noise, second = average_outputs(posterior, codes, **choices).T
     # Rounding must not make a variance smaller than its part.
     total = np.maximum(second - mean**2, noise)
     square = leaf.scale**2
@@ -61,19 +66,28 @@ class Students(NamedTuple):
     width: Floats
 
 
-def predictive_quantiles(posterior: TreePosterior, codes: Codes, levels: Floats) -> Floats:
+def predictive_quantiles(
+    posterior: TreePosterior,
+    codes: Codes,
+    levels: Floats,
+    *,
+    weighting: str = "importance",
+    tree: str | None = None,
+    counted: CountedTrees | None = None,
+) -> Floats:
     """Quantiles [n, L] of the target at rows of codes [n, d], from the mixture over trees."""
     leaf = normal_leaf(posterior)
-    trees, weight = merged_trees(posterior)
-    rows = posterior.rows
-    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, leaf)
-    students = leaf_students(sums, leaf)
+    counted = count_trees(posterior, tree) if counted is None else counted
+    weight = np.ones(1)
+    if tree is None:
+        weight = merge_weights(counted, tree_weights(posterior, weighting))
+    students = leaf_students(counted.sums, leaf)
     distinct, member = np.unique(codes, axis=0, return_inverse=True)
-    piece = max(1, BLOCK // len(trees))
+    piece = max(1, BLOCK // len(weight))
     out = np.empty((len(distinct), len(levels)))
     for first in range(0, len(distinct), piece):
-        reached = route(trees, np.ascontiguousarray(distinct[first : first + piece]))
-        here = Students(*(np.take_along_axis(part, reached, axis=1).T for part in students))
+        reached = leaves_of(counted.trees, distinct[first : first + piece]).T
+        here = Students(*(part[reached] for part in students))
         for column, level in enumerate(levels):
             out[first : first + piece, column] = mixture_quantile(here, weight, float(level))
     return np.asarray(leaf.location + leaf.scale * out[member.ravel()])

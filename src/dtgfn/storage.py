@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import dtgfn
 from dtgfn.binning_state import binner_from_dict, binner_to_dict
+from dtgfn.checks import check_range
 from dtgfn.container import Contents, StorageError, read_container, write_container
 from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.graph import Edges
@@ -25,7 +26,7 @@ from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.kernels import Floats, Ints
 from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
 from dtgfn.posterior import TreePosterior
-from dtgfn.score import BranchingPrior, Rows, Score, check_range, make_score, merge_rows
+from dtgfn.score import BranchingPrior, Rows, Score, make_score, merge_rows
 from dtgfn.tables import listing
 from dtgfn.training import MAX_CLASSES
 from dtgfn.trees import TreeBatch, check_trees

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pandas
 
 from dtgfn.binning import Binner, Binning, encode, fit_binner
+from dtgfn.checks import check_range
 from dtgfn.kernels import Floats, Ints
 from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
-from dtgfn.score import Rows, check_range
+from dtgfn.score import Rows
 from dtgfn.tables import Table, take
 
 MAX_CLASSES = 1000

@@ -12,11 +12,13 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from dtgfn.binning import Binner, Binning, encode
+from dtgfn.checks import check_choice
 from dtgfn.explain import tree_text
-from dtgfn.inference import ENGINES, check_choice, infer
+from dtgfn.inference import ENGINES, infer
 from dtgfn.kernels import Codes
 from dtgfn.leaves import LeafModel
 from dtgfn.posterior import TreePosterior
+from dtgfn.predict import WEIGHTINGS, CountedTrees, count_trees
 from dtgfn.score import SplitPenalty
 from dtgfn.tables import Table, as_table
 from dtgfn.trees import TreeBatch
@@ -42,6 +44,7 @@ class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
     n_thresholds: int
     binning: Binning
     split_penalty: SplitPenalty
+    weighting: str
     n_trees: int
     time_budget: float | None
     n_jobs: int | None
@@ -76,6 +79,8 @@ class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> TreePosterior:
         """Run the engine with this estimator's parameters."""
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        # Made here, filled by predictions: predicting must not add attributes.
+        self._known_counts: dict[str | None, CountedTrees] = {}
         return infer(
             table,
             y,
@@ -94,6 +99,30 @@ class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
             verbose=self.verbose,
             **self._engine_options(),
         )
+
+    def _counted(self, tree: str | None) -> CountedTrees:
+        """Sums in the leaves of the sampled trees, or of the best one, computed once a fit."""
+        known: dict[str | None, CountedTrees] = self.__dict__.setdefault("_known_counts", {})
+        if tree not in known:
+            known[tree] = count_trees(self.posterior_, tree, self.n_jobs)
+        return known[tree]
+
+    def _choices(self, tree: str | None) -> dict[str, Any]:
+        """What the functions of ``predict`` and ``uncertainty`` are to be called with."""
+        check_is_fitted(self)
+        check_choice("tree", tree, (None, "best"))
+        check_choice("weighting", self.weighting, WEIGHTINGS)
+        return {
+            "weighting": self.weighting,
+            "tree": tree,
+            "counted": self._counted(tree),
+            "n_jobs": self.n_jobs,
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be computed again."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_known_counts"}
 
     def _codes(self, X: Any) -> Codes:
         """Code new rows as the training rows were."""

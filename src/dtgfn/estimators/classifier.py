@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -15,9 +16,10 @@ from dtgfn.binning import Binning
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.kernels import Floats
 from dtgfn.leaves import DirichletLeaf
-from dtgfn.predict import predict_proba
+from dtgfn.predict import average_outputs, knows_average
 from dtgfn.score import SplitPenalty
 from dtgfn.training import check_labels
+from dtgfn.uncertainty import Uncertainty, credible_interval, uncertainty
 
 
 class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc]
@@ -43,6 +45,12 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         rows. "balanced" gives all classes the same total.
     temperature : float
         The target is R^(1/temperature); above 1 the posterior is wider.
+    weighting : {"importance", "uniform", "posterior"}
+        How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
+        by R over the distinct trees, as in the paper's Algorithm 1.
+    leaf_draws : bool
+        Whether a leaf of a sampled tree predicts a draw from its Dirichlet posterior, as in the
+        paper, instead of the mean.
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
@@ -114,6 +122,8 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         split_penalty: SplitPenalty = "mdl",
         class_weight: dict[Any, float] | str | None = None,
         temperature: float = 1.0,
+        weighting: str = "importance",
+        leaf_draws: bool = False,
         n_trees: int = 1000,
         time_budget: float | None = 60.0,
         n_jobs: int | None = None,
@@ -138,6 +148,8 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self.split_penalty = split_penalty
         self.class_weight = class_weight
         self.temperature = temperature
+        self.weighting = weighting
+        self.leaf_draws = leaf_draws
         self.n_trees = n_trees
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -170,6 +182,8 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
             "n_trees": 1000,
             "leaf_concentration": 0.1,
             "split_penalty": "paper",
+            "weighting": "posterior",
+            "leaf_draws": True,
             "preset": "paper",
             "time_budget": None,
         }
@@ -186,14 +200,34 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         return self
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Posterior mean of the class probabilities [n, C]."""
-        return predict_proba(self.posterior_, self._codes(X))
+    def predict_proba(self, X: Any, tree: str | None = None) -> Floats:
+        """Posterior mean of the class probabilities [n, C]; of one tree with ``tree="best"``.
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Most probable class of each row [n]."""
-        best = self.predict_proba(X).argmax(axis=1)
+        With ``leaf_draws`` each leaf says a draw of its probabilities instead of their mean.
+        """
+        codes = self._codes(X)
+        leaf = "dirichlet" if self.leaf_draws else "mean"
+        if knows_average(self.posterior_, weighting=self.weighting, leaf=leaf, tree=tree):
+            return average_outputs(self.posterior_, codes)
+        seed = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        choices = {**self._choices(tree), "leaf": leaf, "random_state": seed}
+        return average_outputs(self.posterior_, codes, **choices)
+
+    def predict(self, X: Any, tree: str | None = None) -> npt.NDArray[Any]:
+        """Most probable class of each row [n]; of one tree with ``tree="best"``."""
+        best = self.predict_proba(X, tree).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+    def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
+        """Bounds [n, C, 2] that hold each P(class | x) with probability ``level``."""
+        codes = self._codes(X)
+        bounds = credible_interval(self.posterior_, codes, level, **self._choices(tree))
+        return np.stack(bounds, axis=-1)
+
+    def predict_uncertainty(self, X: Any, tree: str | None = None) -> Uncertainty:
+        """Entropy ``total`` [n] of the class in nats and its parts, ``noise`` and ``model``."""
+        codes = self._codes(X)
+        return uncertainty(self.posterior_, codes, **self._choices(tree))
 
     def _class_weighted(
         self, labels: npt.NDArray[Any], sample_weight: npt.ArrayLike | None

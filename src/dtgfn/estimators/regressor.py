@@ -10,11 +10,14 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
 from dtgfn.binning import Binning
+from dtgfn.checks import check_range
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.kernels import Floats
 from dtgfn.leaves import NormalLeaf
+from dtgfn.predict import knows_average
 from dtgfn.regression import Variance, predict_moments, predictive_quantiles
-from dtgfn.score import SplitPenalty, check_range
+from dtgfn.score import SplitPenalty
+from dtgfn.uncertainty import check_level
 
 
 class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
@@ -44,6 +47,9 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         Prior over structures, see ``dtgfn.infer``.
     temperature : float
         The target is R^(1/temperature); above 1 the posterior is wider.
+    weighting : {"importance", "uniform", "posterior"}
+        How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
+        by R over the distinct trees, as in the paper's Algorithm 1.
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
@@ -94,6 +100,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         noise_share: float = 0.25,
         split_penalty: SplitPenalty = "mdl",
         temperature: float = 1.0,
+        weighting: str = "importance",
         n_trees: int = 1000,
         time_budget: float | None = 60.0,
         n_jobs: int | None = None,
@@ -114,6 +121,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self.noise_share = noise_share
         self.split_penalty = split_penalty
         self.temperature = temperature
+        self.weighting = weighting
         self.n_trees = n_trees
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -139,17 +147,29 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self.posterior_ = self._infer(table, numbers, sample_weight, leaf, self.temperature)
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Posterior mean of the target [n]; with ``return_std`` also its standard deviation."""
-        mean, variance = predict_moments(self.posterior_, self._codes(X))
+    def predict(self, X: Any, return_std: bool = False, tree: str | None = None) -> Any:
+        """Posterior mean of the target [n]; with ``return_std`` also its standard deviation.
+
+        With ``tree="best"`` the most probable tree predicts alone.
+        """
+        mean, variance = self._moments(X, tree)
         return (mean, np.sqrt(variance.total)) if return_std else mean
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> Floats:
+    def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Interval [n, 2] that holds the target with probability ``level``, tails even."""
-        check_range("level", level, 1e-6, 1 - 1e-6)
+        check_level(level)
+        codes = self._codes(X)
         tails = np.array([0.5 - level / 2, 0.5 + level / 2])
-        return predictive_quantiles(self.posterior_, self._codes(X), tails)
+        choices = self._choices(tree)
+        del choices["n_jobs"]
+        return predictive_quantiles(self.posterior_, codes, tails, **choices)
 
-    def predict_uncertainty(self, X: Any) -> Variance:
+    def predict_uncertainty(self, X: Any, tree: str | None = None) -> Variance:
         """Predictive variance ``total`` [n] and its parts, ``noise`` and ``model``."""
-        return predict_moments(self.posterior_, self._codes(X))[1]
+        return self._moments(X, tree)[1]
+
+    def _moments(self, X: Any, tree: str | None) -> tuple[Floats, Variance]:
+        codes = self._codes(X)
+        if knows_average(self.posterior_, weighting=self.weighting, tree=tree):
+            return predict_moments(self.posterior_, codes)
+        return predict_moments(self.posterior_, codes, **self._choices(tree))
