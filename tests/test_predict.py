@@ -53,11 +53,18 @@ def random_codes(rng, n_rows, n_features=3):
 
 
 def make_posterior(
-    seed=0, *, n_trees=12, n_rows=40, n_classes=3, temperature=1.0, leaf_concentration=0.1
+    seed=0,
+    *,
+    trees=None,
+    n_trees=12,
+    n_rows=40,
+    n_classes=3,
+    temperature=1.0,
+    leaf_concentration=0.1,
 ):
     """Trees of no engine with arbitrary importance weights."""
     rng = np.random.default_rng(seed)
-    trees = options.pop("trees", None) or random_trees(rng, n_trees)
+    trees = random_trees(rng, n_trees) if trees is None else trees
     labels = rng.integers(0, n_classes, n_rows).astype(np.int32)
     rows = Rows(random_codes(rng, n_rows), labels, rng.integers(1, 3, n_rows) * 1.0)
     score = make_score(
@@ -288,7 +295,7 @@ def test_dirichlet_draws_have_the_right_moments_however_small_the_parameters():
 
 def mixture(posterior, weights, row):
     """Dirichlet parameters [B, C] of the leaves that one row reaches."""
-    trees, rows, n_classes = posterior.trees, posterior.rows, posterior.score.leaf.n_classes
+    trees, rows = posterior.trees, posterior.rows
     counts, _ = node_sums(trees, rows.codes, rows.target, rows.weight, posterior.score.leaf)
     leaf = route(trees, row[None])[:, 0]
     return counts[np.arange(len(trees)), leaf] + posterior.score.leaf.concentration
