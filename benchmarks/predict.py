@@ -96,7 +96,7 @@ def details(posterior: TreePosterior, rival: RandomForestClassifier, X: np.ndarr
     rows = replace(
         posterior.rows,
         codes=np.resize(posterior.rows.codes, (300_000, codes.shape[1])),
-        labels=np.resize(posterior.rows.labels, 300_000),
+        target=np.resize(posterior.rows.target, 300_000),
         weight=np.ones(300_000),
     )
     rival.n_jobs = 1

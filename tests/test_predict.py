@@ -11,19 +11,22 @@ from scipy.special import betainc, entr, logsumexp
 
 from dtgfn import infer
 from dtgfn.forest import Forest, average, flatten, sum_leaves
+from dtgfn.leaves import DirichletLeaf, NormalLeaf
 from dtgfn.posterior import sampled_posterior
 from dtgfn.predict import (
+    average_outputs,
     average_trees,
     count_trees,
     draw_dirichlet,
     knows_average,
     leaf_probabilities,
     make_forest,
+    merged_trees,
     predict_proba,
     tree_weights,
 )
 from dtgfn.score import Rows, log_reward, make_score
-from dtgfn.trees import from_splits, node_counts, route
+from dtgfn.trees import from_splits, node_sums, route
 from dtgfn.uncertainty import credible_interval, expected_entropy, uncertainty
 
 N_CODES = 8
@@ -51,15 +54,16 @@ def random_codes(rng, n_rows, n_features=3):
     return rng.integers(0, N_CODES, (n_rows, n_features)).astype(np.uint16)
 
 
-def make_posterior(seed=0, *, n_trees=12, n_rows=40, n_classes=3, temperature=1.0, **options):
+def make_posterior(
+    seed=0, *, n_trees=12, n_classes=3, leaf_concentration=0.1, temperature=1.0, trees=None
+):
     """Trees of no engine with arbitrary importance weights."""
     rng = np.random.default_rng(seed)
-    trees = options.pop("trees", None) or random_trees(rng, n_trees)
-    labels = rng.integers(0, n_classes, n_rows).astype(np.int32)
-    rows = Rows(random_codes(rng, n_rows), labels, rng.integers(1, 3, n_rows) * 1.0)
-    score = make_score(
-        n_classes=n_classes, n_features=3, n_thresholds=7, temperature=temperature, **options
-    )
+    trees = trees or random_trees(rng, n_trees)
+    labels = rng.integers(0, n_classes, 40).astype(np.int32)
+    rows = Rows(random_codes(rng, 40), labels, rng.integers(1, 3, 40) * 1.0)
+    leaf = DirichletLeaf(n_classes, leaf_concentration)
+    score = make_score(leaf, n_features=3, n_thresholds=7, temperature=temperature)
     return sampled_posterior(
         trees,
         log_reward=np.maximum(log_reward(trees, rows, score), -1e3),
@@ -79,7 +83,7 @@ def slow_average(posterior, weights, codes):
     """One tree after the other, one row after the other."""
     probability = leaf_probabilities(posterior.trees, posterior.rows, posterior.score)
     leaf = route(posterior.trees, codes)
-    out = np.zeros((len(codes), posterior.score.n_classes))
+    out = np.zeros((len(codes), posterior.score.leaf.n_outputs))
     for b, weight in enumerate(weights):
         for i in range(len(codes)):
             out[i] += weight * probability[b, leaf[b, i]]
@@ -121,7 +125,7 @@ def test_sums_in_leaves_are_the_counts_of_routed_rows(seed, n_trees, n_rows):
     rng = np.random.default_rng(seed)
     trees, codes = random_trees(rng, n_trees), random_codes(rng, n_rows)
     labels, weight = rng.integers(0, 4, n_rows).astype(np.int32), rng.random(n_rows)
-    counts, _ = node_counts(trees, codes, labels, weight, 4)
+    counts, _ = node_sums(trees, codes, labels, weight, DirichletLeaf(4))
     used = np.arange(trees.feature.shape[1]) < trees.n_nodes[:, None]
     found = sum_leaves(flatten(trees), codes, np.eye(4)[labels] * weight[:, None])
     np.testing.assert_allclose(found, counts[used & (trees.feature < 0)], atol=1e-12)
@@ -202,7 +206,8 @@ def test_equal_trees_are_merged_and_counted_once():
 def test_the_default_of_an_exact_engine_stays_exact():
     rng = np.random.default_rng(0)
     X, y = rng.random((40, 2)), rng.integers(0, 2, 40)
-    posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=4, n_trees=5, random_state=0)
+    size = {"max_depth": 2, "n_thresholds": 4, "n_trees": 5}
+    posterior = infer(X, y, engine="exact", time_budget=None, random_state=0, **size)
     codes = posterior.rows.codes
     assert knows_average(posterior)
     np.testing.assert_array_equal(
@@ -234,6 +239,39 @@ def test_unknown_names_are_refused(choice, message):
     posterior = make_posterior()
     with pytest.raises(ValueError, match=message):
         predict_proba(posterior, posterior.rows.codes, **choice)
+
+
+def number_posterior():
+    """The same trees, but leaves that hold numbers."""
+    posterior = make_posterior()
+    numbers = np.random.default_rng(1).normal(size=40)
+    score = replace(posterior.score, leaf=NormalLeaf())
+    return replace(posterior, score=score, rows=replace(posterior.rows, target=numbers))
+
+
+def test_leaves_may_hold_numbers():
+    posterior = number_posterior()
+    codes = random_codes(np.random.default_rng(1), 20)
+    expected = slow_average(posterior, posterior.weights, codes)
+    np.testing.assert_allclose(average_outputs(posterior, codes), expected, atol=1e-12)
+    trees, weights = merged_trees(posterior)
+    merged = average_trees(trees, weights, posterior.rows, posterior.score, codes)
+    np.testing.assert_allclose(merged, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        predict_proba,
+        uncertainty,
+        credible_interval,
+        lambda posterior, _: make_forest(posterior, leaf="dirichlet"),
+    ],
+)
+def test_numbers_have_no_class_probabilities(ask):
+    posterior = number_posterior()
+    with pytest.raises(TypeError, match=r"Leaves are NormalLeaf, not classes; fit a DTGFNClass"):
+        ask(posterior, posterior.rows.codes)
 
 
 # Dirichlet draws.
@@ -282,10 +320,10 @@ def test_dirichlet_draws_have_the_right_moments_however_small_the_parameters():
 
 def mixture(posterior, weights, row):
     """Dirichlet parameters [B, C] of the leaves that one row reaches."""
-    trees, rows, n_classes = posterior.trees, posterior.rows, posterior.score.n_classes
-    counts, _ = node_counts(trees, rows.codes, rows.labels, rows.weight, n_classes)
+    trees, rows, model = posterior.trees, posterior.rows, posterior.score.leaf
+    counts, _ = node_sums(trees, rows.codes, rows.target, rows.weight, model)
     leaf = route(trees, row[None])[:, 0]
-    return counts[np.arange(len(trees)), leaf] + posterior.score.leaf_concentration
+    return counts[np.arange(len(trees)), leaf] + model.concentration
 
 
 def slow_quantile(parameters, weights, c, quantile):

@@ -6,7 +6,7 @@ import numpy as np
 
 from dtgfn.posterior import TreePosterior
 from dtgfn.predict import leaf_probabilities
-from dtgfn.trees import TreeBatch, node_counts
+from dtgfn.trees import TreeBatch, node_sums
 
 
 def tree_text(posterior: TreePosterior, tree: TreeBatch | None = None) -> str:
@@ -27,7 +27,7 @@ def tree_text(posterior: TreePosterior, tree: TreeBatch | None = None) -> str:
     tree = posterior.best_tree if tree is None else tree
     rows, score = posterior.rows, posterior.score
     probability = leaf_probabilities(tree, rows, score)[0]
-    counts, _ = node_counts(tree, rows.codes, rows.labels, rows.weight, score.n_classes)
+    counts, _ = node_sums(tree, rows.codes, rows.target, rows.weight, score.leaf)
     lines: list[str] = []
 
     def write(node: int, indent: str) -> None:

@@ -14,13 +14,14 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from dtgfn.kernels import Codes, Floats, Ints
+from dtgfn.leaves import add_row
 from dtgfn.trees import TreeBatch
 
 Indices = npt.NDArray[np.uint32]
@@ -177,6 +178,13 @@ def sum_rows(
                     totals[found[i - begin], k] += statistics[i, k]
 
 
+@njit(cache=True, nogil=True)
+def write_statistics(target: Ints | Floats, weight: Floats, leaf: Any, out: Floats) -> None:
+    """Write what each row alone adds to a leaf model's sums to out [n, K], which holds zeros."""
+    for i in range(weight.shape[0]):
+        add_row(out[i], target[i], weight[i], leaf)
+
+
 def average(forest: Forest, codes: Codes, n_jobs: int | None = None) -> Floats:
     """Weighted sum over trees of what each row's leaf says, for rows of codes [n, d] -> [n, K].
 
@@ -201,8 +209,7 @@ def sum_leaves(
 ) -> Floats:
     """Sum of the statistics [n, K] of the rows [n, d] that reach each leaf -> [L, K].
 
-    One-hot labels times row weights give class counts; weight, target and its square give what a
-    Normal leaf needs.
+    With what ``write_statistics`` gives these are the leaf model's sums, such as class counts.
     """
     codes = _as_codes(codes)
     statistics = np.ascontiguousarray(statistics, dtype=np.float64)

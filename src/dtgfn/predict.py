@@ -1,21 +1,23 @@
-"""From a posterior to class probabilities of new rows: weights of trees, values of leaves.
+"""From a posterior to predictions of new rows: weights of trees, values of leaves.
 
-Counting the training rows in the leaves is the expensive part; ``count_trees`` does it once, and
-what it returns can be handed to every function here and in ``uncertainty``.
+Summing the training rows in the leaves is the expensive part; ``count_trees`` does it once, and
+what it returns can be handed to ``make_forest`` and to the functions of ``uncertainty``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.forest import FlatTrees, Forest, average, flatten, sum_leaves
+from dtgfn.forest import FlatTrees, Forest, average, flatten, sum_leaves, write_statistics
 from dtgfn.kernels import Codes, Floats
+from dtgfn.leaves import DirichletLeaf, outputs_of
 from dtgfn.posterior import ModelAverage, TreePosterior
 from dtgfn.score import Rows, Score
-from dtgfn.trees import TreeBatch, canonical_keys, node_counts
+from dtgfn.trees import TreeBatch, canonical_keys, node_sums
 
 WEIGHTINGS = ("uniform", "importance", "posterior")
 LEAVES = ("mean", "dirichlet")
@@ -30,32 +32,20 @@ class CountedTrees:
     ----------
     trees : FlatTrees
         D distinct trees with L leaves.
-    parameters : float64 [L, C]
-        Dirichlet parameters n + a of the class probabilities in each leaf.
+    sums : float64 [L, K]
+        The leaf model's sums over the training rows in each leaf, such as class counts.
     member : int64 [B]
         Which of the D trees each draw is.
 
     """
 
     trees: FlatTrees
-    parameters: Floats
+    sums: Floats
     member: npt.NDArray[np.int64]
 
 
-def predict_proba(
-    posterior: TreePosterior,
-    codes: Codes,
-    *,
-    weighting: str = "importance",
-    leaf: str = "mean",
-    tree: str | None = None,
-    random_state: RandomState = None,
-    n_jobs: int | None = None,
-) -> Floats:
-    """P(y | x, D) [n, C] for rows of codes [n, d].
-
-    With nothing but defaults it is the exact average where the engine has one; else it is the
-    average over sampled trees, see ``make_forest`` for what can be chosen.
+def predict_proba(posterior: TreePosterior, codes: Codes, **choices: Any) -> Floats:
+    """P(y | x, D) [n, C] for rows of codes [n, d]; ``choices`` are those of ``average_outputs``.
 
     Examples
     --------
@@ -66,6 +56,25 @@ def predict_proba(
     >>> predict_proba(posterior, posterior.rows.codes[:1], tree="best").round(3)
     array([[0.996, 0.002, 0.002]])
 
+    """
+    class_leaf(posterior)
+    return average_outputs(posterior, codes, **choices)
+
+
+def average_outputs(
+    posterior: TreePosterior,
+    codes: Codes,
+    *,
+    weighting: str = "importance",
+    leaf: str = "mean",
+    tree: str | None = None,
+    random_state: RandomState = None,
+    n_jobs: int | None = None,
+) -> Floats:
+    """What the leaf model predicts, averaged over trees, for rows of codes [n, d] -> [n, J].
+
+    With nothing but defaults it is the exact average where the engine has one; else it is the
+    average over sampled trees, see ``make_forest`` for what can be chosen.
     """
     if knows_average(posterior, weighting=weighting, leaf=leaf, tree=tree):
         return posterior.solution.average(codes)  # type: ignore[union-attr]
@@ -102,7 +111,7 @@ def make_forest(
     counted: CountedTrees | None = None,
     n_jobs: int | None = None,
 ) -> Forest:
-    """Make ready to predict: the sampled trees, equal ones merged, with class probabilities.
+    """Make ready to predict: the sampled trees, equal ones merged, and what their leaves predict.
 
     Parameters
     ----------
@@ -111,8 +120,9 @@ def make_forest(
     weighting : {"uniform", "importance", "posterior"}
         Weights of the sampled trees, see ``tree_weights``.
     leaf : {"mean", "dirichlet"}
-        Probabilities in a leaf: their posterior mean (n_c + a) / (n + C a), or, as in the paper,
-        one draw from their Dirichlet posterior for each leaf of each sampled tree.
+        What a leaf predicts given its training rows, for classes (n_c + a) / (n + C a); or, for
+        classes only and as in the paper, one draw of their probabilities from the Dirichlet
+        posterior for each leaf of each sampled tree.
     tree : None or "best"
         All sampled trees, or the best one known alone.
     random_state : int, Generator or None
@@ -120,7 +130,7 @@ def make_forest(
     counted : CountedTrees or None
         What ``count_trees(posterior, tree)`` gave, if it was kept.
     n_jobs : int or None
-        Threads that count training rows, all cores if None or -1.
+        Threads that sum training rows, all cores if None or -1.
 
     Examples
     --------
@@ -137,9 +147,11 @@ def make_forest(
     weight = _draw_weights(posterior, weighting, tree)
     counted = count_trees(posterior, tree, n_jobs) if counted is None else counted
     if leaf == "mean":
-        values = mean_values(counted.parameters)
+        values = leaf_outputs(counted.sums, posterior.score)
     else:
-        values = _drawn_values(counted, weight, np.random.default_rng(random_state))
+        parameters = dirichlet_parameters(posterior, counted)
+        rng = np.random.default_rng(random_state)
+        values = _drawn_values(counted, parameters, weight, rng)
     return Forest(counted.trees, values, merge_weights(counted, weight))
 
 
@@ -180,7 +192,7 @@ def tree_weights(posterior: TreePosterior, weighting: str) -> Floats:
 def count_trees(
     posterior: TreePosterior, tree: str | None = None, n_jobs: int | None = None
 ) -> CountedTrees:
-    """Find the distinct trees of a posterior and count the training rows in their leaves."""
+    """Find the distinct trees of a posterior and sum the training rows in their leaves."""
     check_choice("tree", tree, (None, "best"))
     trees = posterior.trees if tree is None else posterior.best_tree
     return _count(trees, posterior.rows, posterior.score, n_jobs)
@@ -191,9 +203,34 @@ def merge_weights(counted: CountedTrees, weight: Floats) -> Floats:
     return np.bincount(counted.member, weights=weight).astype(np.float64)
 
 
-def mean_values(parameters: Floats) -> Floats:
-    """Mean of Dirichlet distributions [L, C]."""
-    return np.asarray(parameters / parameters.sum(axis=-1, keepdims=True))
+def merged_trees(
+    posterior: TreePosterior, weighting: str = "importance"
+) -> tuple[TreeBatch, Floats]:
+    """Return the distinct trees of a posterior [D] and the total weight of the copies of each."""
+    first, member = distinct_trees(posterior.trees)
+    weight = np.bincount(member, weights=tree_weights(posterior, weighting))
+    return posterior.trees[first], weight.astype(np.float64)
+
+
+def class_leaf(posterior: TreePosterior) -> DirichletLeaf:
+    """Return the leaf model of a classification."""
+    leaf = posterior.score.leaf
+    if not isinstance(leaf, DirichletLeaf):
+        raise TypeError(f"Leaves are {type(leaf).__name__}, not classes; fit a DTGFNClassifier.")
+    return leaf
+
+
+def dirichlet_parameters(posterior: TreePosterior, counted: CountedTrees) -> Floats:
+    """Parameters n + a [L, C] of the Dirichlet posterior of the class probabilities in leaves."""
+    return counted.sums + class_leaf(posterior).concentration
+
+
+def leaf_outputs(sums: Floats, score: Score) -> Floats:
+    """What leaves with sums [..., K] predict [..., J]."""
+    flat = np.ascontiguousarray(sums).reshape(-1, score.leaf.n_sums)
+    out = np.empty((len(flat), score.leaf.n_outputs))
+    outputs_of(flat, score.leaf.terms(), out)
+    return out.reshape(*sums.shape[:-1], -1)
 
 
 def distinct_trees(trees: TreeBatch) -> tuple[list[int], npt.NDArray[np.int64]]:
@@ -210,9 +247,9 @@ def distinct_trees(trees: TreeBatch) -> tuple[list[int], npt.NDArray[np.int64]]:
 
 
 def leaf_probabilities(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
-    """Predictive mean (n_c + a) / (n + C a) of every node [B, N, C], from training rows only."""
-    counts, _ = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
-    return mean_values(counts + score.leaf_concentration)
+    """What every node predicts as a leaf [B, N, J], from training rows only."""
+    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)
+    return leaf_outputs(sums, score)
 
 
 def average_trees(
@@ -223,10 +260,10 @@ def average_trees(
     codes: Codes,
     n_jobs: int | None = None,
 ) -> Floats:
-    """Average the leaf probabilities of trees [B] with weights [B] for rows of codes [n, d]."""
+    """Average what trees [B] predict with weights [B] for rows of codes [n, d] -> [n, J]."""
     counted = _count(trees, rows, score, n_jobs)
-    forest = Forest(counted.trees, mean_values(counted.parameters), merge_weights(counted, weights))
-    return average(forest, codes, n_jobs)
+    values = leaf_outputs(counted.sums, score)
+    return average(Forest(counted.trees, values, merge_weights(counted, weights)), codes, n_jobs)
 
 
 def check_choice(name: str, value: object, allowed: tuple[str | None, ...]) -> None:
@@ -239,10 +276,9 @@ def check_choice(name: str, value: object, allowed: tuple[str | None, ...]) -> N
 def _count(trees: TreeBatch, rows: Rows, score: Score, n_jobs: int | None) -> CountedTrees:
     first, member = distinct_trees(trees)
     flat = flatten(trees[first])
-    weighted_label = np.zeros((len(rows.labels), score.n_classes))
-    weighted_label[np.arange(len(rows.labels)), rows.labels] = rows.weight
-    counts = sum_leaves(flat, rows.codes, weighted_label, n_jobs)
-    return CountedTrees(flat, counts + score.leaf_concentration, member)
+    statistics = np.zeros((len(rows.weight), score.leaf.n_sums))
+    write_statistics(rows.target, rows.weight, score.leaf.terms(), statistics)
+    return CountedTrees(flat, sum_leaves(flat, rows.codes, statistics, n_jobs), member)
 
 
 def _draw_weights(posterior: TreePosterior, weighting: str, tree: str | None) -> Floats:
@@ -252,17 +288,19 @@ def _draw_weights(posterior: TreePosterior, weighting: str, tree: str | None) ->
     return np.ones(1) if tree == "best" else tree_weights(posterior, weighting)
 
 
-def _drawn_values(counted: CountedTrees, weight: Floats, rng: np.random.Generator) -> Floats:
+def _drawn_values(
+    counted: CountedTrees, parameters: Floats, weight: Floats, rng: np.random.Generator
+) -> Floats:
     """One Dirichlet draw per leaf and draw of a tree, averaged over the copies of a tree [L, C]."""
     copies = np.bincount(counted.member)
     merged = merge_weights(counted, weight)[counted.member]
     # Copies whose weights vanish share evenly, so that no leaf is 0 / 0.
     share = np.divide(weight, merged, out=1 / copies[counted.member], where=merged > 0)
     first = counted.trees.first_leaf
-    values = np.zeros(counted.parameters.shape)
+    values = np.zeros(parameters.shape)
     for tree, part in zip(counted.member, share, strict=True):
         leaves = slice(first[tree], first[tree + 1])
-        values[leaves] += part * draw_dirichlet(counted.parameters[leaves], rng)
+        values[leaves] += part * draw_dirichlet(parameters[leaves], rng)
     return values
 
 
@@ -276,4 +314,4 @@ def draw_dirichlet(parameters: Floats, rng: np.random.Generator) -> Floats:
     log_gamma = np.log(rng.standard_gamma(parameters + 1))
     log_gamma -= rng.standard_exponential(parameters.shape) / parameters
     draw = np.exp(log_gamma - log_gamma.max(axis=1, keepdims=True))
-    return mean_values(draw)
+    return np.asarray(draw / draw.sum(axis=1, keepdims=True))

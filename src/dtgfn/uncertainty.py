@@ -16,7 +16,7 @@ from scipy.special import betainc, digamma, entr, ndtri
 from dtgfn.forest import FlatTrees, Forest, average, sum_leaves
 from dtgfn.kernels import Codes, Floats
 from dtgfn.posterior import TreePosterior
-from dtgfn.predict import CountedTrees, count_trees, make_forest, mean_values
+from dtgfn.predict import CountedTrees, count_trees, dirichlet_parameters, make_forest
 
 N_CELLS = 32  # of the grid, and again of each of its cells
 TINY = 1e-12
@@ -69,8 +69,8 @@ def uncertainty(
     True
 
     """
-    forest, counted = _forest(posterior, weighting, tree, counted, n_jobs)
-    noise_of_leaf = expected_entropy(counted.parameters)[:, None]
+    forest, parameters = _forest(posterior, weighting, tree, counted, n_jobs)
+    noise_of_leaf = expected_entropy(parameters)[:, None]
     both = Forest(forest.trees, np.hstack([forest.values, noise_of_leaf]), forest.weights)
     averaged = average(both, codes, n_jobs)
     noise = np.maximum(averaged[:, -1], 0.0)
@@ -88,7 +88,7 @@ def expected_entropy(parameters: Floats) -> Floats:
     array([0.5])
     """
     total = parameters.sum(axis=1)
-    within = (mean_values(parameters) * digamma(parameters + 1)).sum(axis=1)
+    within = (parameters * digamma(parameters + 1)).sum(axis=1) / total
     return np.asarray(digamma(total + 1) - within)
 
 
@@ -121,13 +121,13 @@ def credible_interval(
 
     """
     check_level(level)
-    forest, counted = _forest(posterior, weighting, tree, counted, n_jobs)
-    n_classes = counted.parameters.shape[1]
+    forest, parameters = _forest(posterior, weighting, tree, counted, n_jobs)
+    n_classes = parameters.shape[1]
     quantiles = np.array([(1 - level) / 2, (1 + level) / 2])
     bounds = np.ones((2, len(codes), n_classes))
     # The second of two classes mirrors the first, and a single class is certain.
     for c in range(n_classes if n_classes > 2 else n_classes - 1):
-        bounds[:, :, c] = _class_quantiles(forest, counted.parameters, c, codes, quantiles, n_jobs)
+        bounds[:, :, c] = _class_quantiles(forest, parameters, c, codes, quantiles, n_jobs)
     if n_classes == 2:
         bounds[:, :, 1] = 1 - bounds[::-1, :, 0]
     return bounds[0], bounds[1]
@@ -147,10 +147,11 @@ def _forest(
     tree: str | None,
     counted: CountedTrees | None,
     n_jobs: int | None,
-) -> tuple[Forest, CountedTrees]:
+) -> tuple[Forest, Floats]:
+    """Trees with class probabilities, and the Dirichlet parameters [L, C] behind those."""
     counted = count_trees(posterior, tree, n_jobs) if counted is None else counted
     forest = make_forest(posterior, weighting=weighting, tree=tree, counted=counted)
-    return forest, counted
+    return forest, dirichlet_parameters(posterior, counted)
 
 
 def _class_quantiles(
