@@ -11,7 +11,7 @@ from scipy.special import betainc, entr, logsumexp
 
 from dtgfn import infer
 from dtgfn.forest import Forest, average, flatten, sum_leaves
-from dtgfn.leaves import DirichletLeaf
+from dtgfn.leaves import DirichletLeaf, NormalLeaf
 from dtgfn.posterior import sampled_posterior
 from dtgfn.predict import (
     average_outputs,
@@ -92,7 +92,7 @@ def slow_average(posterior, weights, codes):
     """One tree after the other, one row after the other."""
     probability = leaf_probabilities(posterior.trees, posterior.rows, posterior.score)
     leaf = route(posterior.trees, codes)
-    out = np.zeros((len(codes), posterior.score.leaf.n_classes))
+    out = np.zeros((len(codes), posterior.score.leaf.n_outputs))
     for b, weight in enumerate(weights):
         for i in range(len(codes)):
             out[i] += weight * probability[b, leaf[b, i]]
@@ -247,6 +247,35 @@ def test_unknown_names_are_refused(choice, message):
     posterior = make_posterior()
     with pytest.raises(ValueError, match=message):
         average_outputs(posterior, posterior.rows.codes, **choice)
+
+
+def number_posterior():
+    """The same trees, but leaves that hold numbers."""
+    posterior = make_posterior()
+    numbers = np.random.default_rng(1).normal(size=40)
+    score = replace(posterior.score, leaf=NormalLeaf())
+    return replace(posterior, score=score, rows=replace(posterior.rows, target=numbers))
+
+
+def test_leaves_may_hold_numbers():
+    posterior = number_posterior()
+    codes = random_codes(np.random.default_rng(1), 20)
+    expected = slow_average(posterior, posterior.weights, codes)
+    np.testing.assert_allclose(average_outputs(posterior, codes), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        uncertainty,
+        credible_interval,
+        lambda posterior, _: make_forest(posterior, leaf="dirichlet"),
+    ],
+)
+def test_numbers_have_no_class_probabilities(ask):
+    posterior = number_posterior()
+    with pytest.raises(TypeError, match=r"Leaves are NormalLeaf, not classes; fit a DTGFNClass"):
+        ask(posterior, posterior.rows.codes)
 
 
 # Dirichlet draws.

@@ -49,7 +49,9 @@ class CountedTrees:
     def parameters(self) -> Floats:
         """Dirichlet parameters n + a of the class probabilities in each leaf [L, C]."""
         if not isinstance(self.leaf, DirichletLeaf):
-            raise TypeError(f"Leaves are {type(self.leaf).__name__}, which hold no classes.")
+            raise TypeError(
+                f"Leaves are {type(self.leaf).__name__}, not classes; fit a DTGFNClassifier."
+            )
         return self.sums + self.leaf.concentration
 
     @property

@@ -9,7 +9,7 @@ posterior it is a mixture of these. Its variance has two parts::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, stdtr, stdtrit
@@ -18,7 +18,7 @@ from dtgfn.forest import leaves_of
 from dtgfn.kernels import Codes, Floats
 from dtgfn.leaves import NormalLeaf
 from dtgfn.posterior import TreePosterior
-from dtgfn.predict import CountedTrees, average_outputs, count_trees, merge_weights, tree_weights
+from dtgfn.predict import CountedTrees, count_trees, merge_weights, tree_weights
 
 BLOCK = 1 << 20  # of trees x rows whose densities are held at once
 NEWTON_STEPS = 60
@@ -42,15 +42,9 @@ def normal_leaf(posterior: TreePosterior) -> NormalLeaf:
     return leaf
 
 
-def predict_moments(
-    posterior: TreePosterior, codes: Codes, **choices: Any
-) -> tuple[Floats, Variance]:
-    """Mean [n] and variance of the target at rows of codes [n, d], in its own units.
-
-    ``choices`` are those of ``predict.average_outputs``.
-    """
-    leaf = normal_leaf(posterior)
-    _, mean, noise, second = average_outputs(posterior, codes, **choices).T
+def moments(outputs: Floats, leaf: NormalLeaf) -> tuple[Floats, Variance]:
+    """Mean [n] and variance of the target, in its own units, from averaged outputs [n, 4]."""
+    _, mean, noise, second = outputs.T
     # Rounding must not make a variance smaller than its part.
     total = np.maximum(second - mean**2, noise)
     square = leaf.scale**2

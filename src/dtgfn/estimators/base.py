@@ -14,11 +14,19 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from dtgfn.binning import Binner, Binning, encode
 from dtgfn.checks import check_choice
 from dtgfn.explain import tree_text
+from dtgfn.forest import Forest, average
 from dtgfn.inference import ENGINES, infer
-from dtgfn.kernels import Codes
+from dtgfn.kernels import Codes, Floats
 from dtgfn.leaves import LeafModel
 from dtgfn.posterior import TreePosterior
-from dtgfn.predict import WEIGHTINGS, CountedTrees, count_trees
+from dtgfn.predict import (
+    WEIGHTINGS,
+    CountedTrees,
+    average_outputs,
+    count_trees,
+    knows_average,
+    make_forest,
+)
 from dtgfn.score import SplitPenalty
 from dtgfn.tables import Table, as_table
 from dtgfn.trees import TreeBatch
@@ -34,6 +42,9 @@ TRAINING_ONLY = (
     "checkpoint",
     "warm_start",
 )
+
+
+COMPUTED = ("_known_counts", "_forests")  # and can be computed again
 
 
 class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
@@ -81,6 +92,7 @@ class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         # Made here, filled by predictions: predicting must not add attributes.
         self._known_counts: dict[str | None, CountedTrees] = {}
+        self._forests: dict[tuple[str | None, str], Forest] = {}
         return infer(
             table,
             y,
@@ -119,10 +131,20 @@ class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
             "n_jobs": self.n_jobs,
         }
 
+    def _average(self, codes: Codes, tree: str | None) -> Floats:
+        """Average what leaves predict [n, J], exactly where the engine can."""
+        if knows_average(self.posterior_, weighting=self.weighting, tree=tree):
+            return average_outputs(self.posterior_, codes)
+        key = (tree, self.weighting)
+        known: dict[tuple[str | None, str], Forest] = self.__dict__.setdefault("_forests", {})
+        if key not in known:
+            known[key] = make_forest(self.posterior_, **self._choices(tree))
+        return average(known[key], codes, self.n_jobs)
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again."""
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_known_counts"}
+        return {name: value for name, value in state.items() if name not in COMPUTED}
 
     def _codes(self, X: Any) -> Codes:
         """Code new rows as the training rows were."""

@@ -16,7 +16,7 @@ from dtgfn.binning import Binning
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.kernels import Floats
 from dtgfn.leaves import DirichletLeaf
-from dtgfn.predict import average_outputs, knows_average
+from dtgfn.predict import average_outputs
 from dtgfn.score import SplitPenalty
 from dtgfn.training import check_labels
 from dtgfn.uncertainty import Uncertainty, credible_interval, uncertainty
@@ -206,11 +206,10 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         With ``leaf_draws`` each leaf says a draw of its probabilities instead of their mean.
         """
         codes = self._codes(X)
-        leaf = "dirichlet" if self.leaf_draws else "mean"
-        if knows_average(self.posterior_, weighting=self.weighting, leaf=leaf, tree=tree):
-            return average_outputs(self.posterior_, codes)
+        if not self.leaf_draws:
+            return self._average(codes, tree)
         seed = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        choices = {**self._choices(tree), "leaf": leaf, "random_state": seed}
+        choices = {**self._choices(tree), "leaf": "dirichlet", "random_state": seed}
         return average_outputs(self.posterior_, codes, **choices)
 
     def predict(self, X: Any, tree: str | None = None) -> npt.NDArray[Any]:

@@ -14,8 +14,7 @@ from dtgfn.checks import check_range
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.kernels import Floats
 from dtgfn.leaves import NormalLeaf
-from dtgfn.predict import knows_average
-from dtgfn.regression import Variance, predict_moments, predictive_quantiles
+from dtgfn.regression import Variance, moments, normal_leaf, predictive_quantiles
 from dtgfn.score import SplitPenalty
 from dtgfn.uncertainty import check_level
 
@@ -169,7 +168,4 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         return self._moments(X, tree)[1]
 
     def _moments(self, X: Any, tree: str | None) -> tuple[Floats, Variance]:
-        codes = self._codes(X)
-        if knows_average(self.posterior_, weighting=self.weighting, tree=tree):
-            return predict_moments(self.posterior_, codes)
-        return predict_moments(self.posterior_, codes, **self._choices(tree))
+        return moments(self._average(self._codes(X), tree), normal_leaf(self.posterior_))
