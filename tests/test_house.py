@@ -18,6 +18,7 @@ ORDER = [
     "binning",
     "binning_state",
     "leaves",
+    "custom_leaf",
     "kernels",
     "trees",
     "score",

@@ -1,25 +1,21 @@
 """Leaf models: marginals and predictions against integrals, and a model of one's own."""
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 from scipy import integrate, stats
 from scipy.special import gammaln
 
+from dtgfn.custom_leaf import CustomLeaf
 from dtgfn.inference import infer
 from dtgfn.leaves import (
     DirichletLeaf,
-    LeafFunctions,
     NormalLeaf,
     add_row,
     log_marginal,
-    register_leaf,
     row_mass,
     write_outputs,
 )
@@ -152,58 +148,52 @@ def test_targets_that_are_no_numbers_are_refused(y, said):
         check_numbers(np.array(y))
 
 
-class PoissonTerms(NamedTuple):
-    shape: float
-    rate: float
-
-
-@dataclass(frozen=True)
-class PoissonLeaf:
-    """Counts with a gamma prior on their rate; sums are weight and count."""
-
-    shape: float = 1.0
-    rate: float = 1.0
-    n_sums: int = 2
-    n_outputs: int = 1
-
-    def terms(self, weight=None):
-        return PoissonTerms(self.shape, self.rate)
-
-    def normalise(self, outputs):
-        return outputs
-
-
-@njit
-def _add_count(sums, target, weight, leaf):
+def add_count(sums, target, weight, numbers):
     sums[0] += weight
     sums[1] += weight * target
 
 
-@njit
-def _count_marginal(sums, leaf):
-    value = leaf.shape * math.log(leaf.rate) - math.lgamma(leaf.shape)
-    shape = leaf.shape + sums[1]
-    return value + math.lgamma(shape) - shape * math.log(leaf.rate + sums[0])
+def count_marginal(sums, numbers):
+    shape, rate = numbers[0] + sums[1], numbers[1] + sums[0]
+    prior = numbers[0] * math.log(numbers[1]) - math.lgamma(numbers[0])
+    return prior + math.lgamma(shape) - shape * math.log(rate)
 
 
-@njit
-def _count_outputs(sums, leaf, out):
-    out[0] = (leaf.shape + sums[1]) / (leaf.rate + sums[0])
+def count_outputs(sums, numbers, out):
+    out[0] = (numbers[0] + sums[1]) / (numbers[1] + sums[0])
 
 
-@njit
-def _count_mass(sums, leaf):
+def count_mass(sums, numbers):
     return sums[0]
 
 
-def test_a_leaf_model_of_ones_own_can_be_registered():
-    functions = LeafFunctions(_add_count, _count_marginal, _count_outputs, _count_mass)
-    register_leaf(PoissonTerms, functions)
+@pytest.fixture(scope="module")
+def counts():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 4, size=(60, 2)).astype(float)
-    y = rng.poisson(np.where(X[:, 0] > 1.5, 9.0, 1.0))
-    posterior = infer(X, y, engine="exact", leaf=PoissonLeaf(), max_depth=2, n_thresholds=3)
+    return X, rng.poisson(np.where(X[:, 0] > 1.5, 9.0, 1.0))
+
+
+def poisson(shape=1.0):
+    functions = (add_count, count_marginal, count_outputs, count_mass)
+    return CustomLeaf(2, 1, *functions, numbers=(shape, 1.0))
+
+
+def test_a_leaf_model_of_ones_own_works(counts):
+    X, y = counts
+    settings = {"leaf": poisson(), "max_depth": 2, "n_thresholds": 3, "random_state": 0}
+    posterior = infer(X, y, engine="exact", **settings)
     assert posterior.best_tree.feature[0, 0] == 0
     low, high = posterior.solution.average(np.array([[0, 0], [3, 0]], dtype=np.uint16))
     assert low[0] == pytest.approx(1.0, abs=0.5)
     assert high[0] == pytest.approx(9.0, abs=1.0)
+    smc = infer(X, y, engine="smc", n_sweeps=20, **settings)
+    assert smc.mean_splits == pytest.approx(posterior.mean_splits, abs=0.2)
+
+
+def test_the_prior_of_a_leaf_of_ones_own_matters_and_names_it(counts):
+    X, y = counts
+    settings = {"engine": "exact", "max_depth": 0, "n_thresholds": 3}
+    ours, theirs = (infer(X, y, leaf=poisson(shape), **settings) for shape in (1.0, 9.0))
+    assert ours.log_evidence != theirs.log_evidence
+    assert repr(poisson()) == repr(poisson()) != repr(poisson(2.0))

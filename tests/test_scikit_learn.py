@@ -80,7 +80,8 @@ def test_weights_are_routed_to_fit(iris):
     with sklearn.config_context(enable_metadata_routing=True):
         model = small().set_fit_request(sample_weight=True)
         assert get_routing_for_object(model).fit.requests == {"sample_weight": True}
-        pipeline = make_pipeline(StandardScaler(), model).fit(X, y, sample_weight=weight)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, model).fit(X, y, sample_weight=weight)
         assert pipeline[-1].classes_.tolist() == [0, 1]
         told = cross_validate(
             small().set_fit_request(sample_weight=True).set_score_request(sample_weight=False),
@@ -152,7 +153,7 @@ def test_permutation_importance_works(iris):
 
 
 def test_frames_from_csv_text_work():
-    text = "age,colour,ill\n30,red,yes\n40,,no\n,blue,yes\n50,red,no\n" * 5
+    text = "age,colour,ill\n" + "30,red,yes\n40,,no\n,blue,yes\n50,red,no\n" * 5
     frame = pd.read_csv(io.StringIO(text))
     model = small(max_depth=2).fit(frame[["age", "colour"]], frame["ill"])
     assert set(model.predict(frame[["age", "colour"]])) <= {"yes", "no"}

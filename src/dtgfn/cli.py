@@ -209,7 +209,9 @@ def predict(
     if out != "-":
         _check_out(Path(out), data, model)
     fitted = load(model)
-    table = keep_columns(read_table(data), fitted.binner_.column_names)
+    table = read_table(data)
+    if any(name in fitted.binner_.column_names for name in table.names):
+        table = keep_columns(table, fitted.binner_.column_names)
     if isinstance(fitted, DTGFNRegressor):
         lower, upper = fitted.predict_interval(table).T
         columns = {"prediction": fitted.predict(table), "lower": lower, "upper": upper}

@@ -9,8 +9,8 @@ weight x target and weight x target^2. Four compiled functions say the rest:
 - ``write_outputs(sums, leaf, out)`` writes what the leaf predicts [J];
 - ``row_mass(sums, leaf)`` is the weight of the rows.
 
-Compiled code chooses among models by the type of ``leaf``, so a model of one's own is a frozen
-class like those below, a NamedTuple of numbers, and ``register_leaf`` with its four functions.
+Compiled code chooses among models by the type of ``leaf``. A model of one's own is a
+``CustomLeaf`` (``custom_leaf.py``), whose four functions are called through pointers.
 """
 
 from __future__ import annotations
@@ -228,6 +228,40 @@ def _number_mass(sums: Floats, leaf: NormalTerms) -> float:
     return sums[0]
 
 
+class CustomTerms(NamedTuple):
+    """What compiled code reads of a ``CustomLeaf``: its numbers, and pointers to its functions.
+
+    Pointers, since functions that are compiled in would end up in the cache that all share.
+    """
+
+    numbers: Floats  # [P]
+    add_row: Any
+    log_marginal: Any
+    write_outputs: Any
+    row_mass: Any
+
+
+@njit(nogil=True)
+def _custom_add(sums: Floats, target: float, weight: float, leaf: CustomTerms) -> None:
+    leaf.add_row(sums, float(target), weight, leaf.numbers)
+
+
+@njit(nogil=True)
+def _custom_log_marginal(sums: Floats, leaf: CustomTerms) -> float:
+    return leaf.log_marginal(sums, leaf.numbers)
+
+
+@njit(nogil=True)
+def _custom_outputs(sums: Floats, leaf: CustomTerms, out: Floats) -> None:
+    leaf.write_outputs(sums, leaf.numbers, out)
+
+
+@njit(nogil=True)
+def _custom_mass(sums: Floats, leaf: CustomTerms) -> float:
+    # The GFlowNet describes cuts in single precision.
+    return leaf.row_mass(sums.astype(np.float64), leaf.numbers)
+
+
 class LeafFunctions(NamedTuple):
     """The four compiled functions of a leaf model."""
 
@@ -242,12 +276,8 @@ FUNCTIONS: dict[type, LeafFunctions] = {
         _add_class, _dirichlet_log_marginal, _dirichlet_outputs, _class_mass
     ),
     NormalTerms: LeafFunctions(_add_number, _normal_log_marginal, _normal_outputs, _number_mass),
+    CustomTerms: LeafFunctions(_custom_add, _custom_log_marginal, _custom_outputs, _custom_mass),
 }
-
-
-def register_leaf(terms: type, functions: LeafFunctions) -> None:
-    """Let compiled code know a leaf model: the NamedTuple its ``terms`` returns, four functions."""
-    FUNCTIONS[terms] = functions
 
 
 def add_row(sums: Floats, target: float, weight: float, leaf: Any) -> None:
