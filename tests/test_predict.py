@@ -237,9 +237,9 @@ def test_the_best_tree_predicts_alone():
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"weighting": "equal"}, r"weighting='equal' is not known; give one of 'uniform', 'imp"),
-        ({"leaf": "median"}, r"leaf='median' is not known; give one of 'mean', 'dirichlet'\."),
-        ({"tree": "worst"}, r"tree='worst' is not known; give one of None, 'best'\."),
+        ({"weighting": "equal"}, r"weighting='equal' is not known; give one of uniform, imp"),
+        ({"leaf": "median"}, r"leaf='median' is not known; give one of mean, dirichlet\."),
+        ({"tree": "worst"}, r"tree='worst' is not known; give one of None, best\."),
         ({"tree": "best", "weighting": 3}, r"weighting=3 is not known"),
     ],
 )
