@@ -1,0 +1,103 @@
+"""Shapley values of the averaged trees, through shap's tree explainer."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from dtgfn.binning import encode
+from dtgfn.forest import Forest, Which, take_forest
+from dtgfn.kernels import Floats
+from dtgfn.tables import Table, as_table
+
+
+def shap_values(source: Any, X: Any, trees: Which = "all") -> Any:
+    """Explain the average of the sampled trees by Shapley values of the columns.
+
+    The trees are explained in terms of their features, which are codes: a number is one feature, a
+    text column has one per category. The values of a column's features are then added up, so the
+    base value plus the sum over columns is the weighted average of the trees' class probabilities,
+    row by row. What is unknown is averaged over the training rows of each node
+    (shap's "tree_path_dependent").
+
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+    X : table [n, columns]
+    trees : "all", "best", "consensus", int or TreeBatch
+        Which trees to explain, see ``dtgfn.forest.take_forest``.
+
+    Returns
+    -------
+    shap.Explanation with ``values`` [n, columns, C] and ``base_values`` [n, C]; take
+    ``[:, :, c]`` of it to plot class c.
+
+    Examples
+    --------
+    >>> from dtgfn import infer
+    >>> X = [[1.0], [2.0], [8.0], [9.0]] * 5
+    >>> posterior = infer(X, ["no", "no", "yes", "yes"] * 5, engine="exact", max_depth=1)
+    >>> explanation = shap_values(posterior, X[:2])
+    >>> explanation.values.shape, explanation.base_values[0].round(2).tolist()
+    ((2, 1, 2), [0.5, 0.5])
+
+    """
+    shap = _import_shap()
+    forest = take_forest(source, trees)
+    table = as_table(X)
+    codes = encode(forest.binner, table).astype(np.float64)
+    single = [_shap_tree(forest, b) for b in range(len(forest.trees))]
+    model = {"trees": single, "internal_dtype": np.float64, "input_dtype": np.float64}
+    explainer = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent")
+    by_feature = np.asarray(explainer.shap_values(codes, check_additivity=False))
+    shape = len(codes), codes.shape[1], len(forest.outputs)
+    values = np.zeros((shape[0], len(forest.binner.columns), shape[2]))
+    np.add.at(values, (slice(None), forest.binner.feature_column), by_feature.reshape(shape))
+    base = np.broadcast_to(np.asarray(explainer.expected_value), (shape[0], shape[2]))
+    return shap.Explanation(
+        values,
+        base_values=np.array(base),
+        data=_cells(forest, table),
+        feature_names=list(forest.binner.column_names),
+        output_names=list(forest.outputs),
+    )
+
+
+def _import_shap() -> Any:
+    try:
+        with warnings.catch_warnings():  # of the libraries it imports
+            warnings.simplefilter("ignore")
+            import shap
+    except ImportError as error:
+        raise ImportError("Shapley values need shap: pip install 'dtgfn[shap]'.") from error
+    return shap
+
+
+def _shap_tree(forest: Forest, b: int) -> dict[str, Any]:
+    """One tree as shap wants it, its values scaled by its weight; code <= cut goes left."""
+    n_nodes = int(forest.trees.n_nodes[b])
+    feature = forest.trees.feature[b, :n_nodes]
+    left = forest.trees.left[b, :n_nodes]
+    right = np.where(feature >= 0, left + 1, -1)
+    return {
+        "children_left": left,
+        "children_right": right,
+        "children_default": right,
+        "features": np.where(feature >= 0, feature, -2),
+        "thresholds": np.where(feature >= 0, forest.trees.cut[b, :n_nodes] + 0.5, 0.0),
+        "values": forest.value[b, :n_nodes] * forest.weight[b],
+        "node_sample_weight": forest.rows[b, :n_nodes],
+    }
+
+
+def _cells(forest: Forest, table: Table) -> Floats | np.ndarray[Any, np.dtype[np.object_]]:
+    """The user's cells [n, columns] to be shown beside the values."""
+    binner = forest.binner
+    by_name = {column.name: column for column in table.columns}
+    matched = binner.named and table.named
+    columns = [by_name[name] for name in binner.column_names] if matched else table.columns
+    numeric = all(column.kind != "category" for column in columns)
+    cells = [column.values.astype(np.float64 if numeric else object) for column in columns]
+    return np.stack(cells, axis=1)
