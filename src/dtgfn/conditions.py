@@ -134,15 +134,16 @@ def met_text(binner: Binner, condition: Condition, cell: str | None, known: bool
     if isinstance(condition, Choice):
         return f"{spec.name} {_met_choice(condition, cell, known)}"
     words = _interval_words(binner, condition)
+    if words == "is missing":
+        return f"{spec.name} is missing"
+    low, high = _bounds(binner, condition)
     if cell is None:
-        low, _ = _bounds(binner, condition)
         side = "true" if spec.kind == "boolean" else f"above {low}"
-        return f"{spec.name} is missing" + ("" if words == "is missing" else f", as good as {side}")
+        return f"{spec.name} is missing, as good as {side}"
     if words == "is present":
         return f"{spec.name} = {cell} is present"
     if spec.kind == "boolean":
         return f"{spec.name} is {cell}"
-    low, high = _bounds(binner, condition)
     sides = [f"above {low}"] * (low is not None) + [f"at most {high}"] * (high is not None)
     return f"{spec.name} = {cell} is {' and '.join(sides)}"
 

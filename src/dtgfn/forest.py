@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.binning import Binner, ColumnSpec, rule
+from dtgfn.binning import Binner, ColumnSpec, encode, rule
 from dtgfn.consensus import consensus_tree
 from dtgfn.distances import tally
 from dtgfn.kernels import Codes, Floats
 from dtgfn.posterior import TreePosterior
 from dtgfn.predict import leaf_probabilities
 from dtgfn.score import leaf_log_marginal
-from dtgfn.trees import TreeBatch, node_counts
+from dtgfn.tables import as_table
+from dtgfn.trees import TreeBatch, node_counts, route
 
 Which = TreeBatch | int | str | None
 
@@ -57,6 +58,14 @@ class Forest:
     def rows(self) -> Floats:
         """Weighted number of training rows at every node [B, N]."""
         return np.asarray(self.counts.sum(axis=2))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Weighted average of what the trees say of each row of a table [n, K]."""
+        leaves = route(self.trees, encode(self.binner, as_table(X)))
+        out = np.zeros((leaves.shape[1], self.value.shape[2]))
+        for leaf, value, weight in zip(leaves, self.value, self.weight, strict=True):
+            out += weight * value[leaf]
+        return out
 
 
 def as_posterior(source: Any) -> TreePosterior:
@@ -101,12 +110,11 @@ def take_forest(source: Any, trees: Which = "best") -> Forest:
 
 def take_tree(source: Any, tree: Which = "best") -> Forest:
     """Take one tree; refuse what stands for several."""
-    forest = take_forest(source, tree)
     if isinstance(tree, str) and tree == "all":
         raise ValueError("tree='all' is many trees; give 'best', 'consensus' or a tree's place.")
-    if len(forest.trees) != 1:
-        raise ValueError(f"tree is a batch of {len(forest.trees)} trees; give a batch of one.")
-    return forest
+    if isinstance(tree, TreeBatch) and len(tree) != 1:
+        raise ValueError(f"tree is a batch of {len(tree)} trees; give a batch of one.")
+    return take_forest(source, tree)
 
 
 def _choose(posterior: TreePosterior, which: Which) -> tuple[TreeBatch, Floats]:

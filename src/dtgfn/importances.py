@@ -33,6 +33,7 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
     Parameters
     ----------
     source : TreePosterior or fitted model
+        Whose trees to ask.
     level : float
         Posterior probability inside the intervals.
 

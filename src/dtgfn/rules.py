@@ -78,9 +78,7 @@ def distinct_rules(source: Any) -> pandas.DataFrame:
     return frame.sort_values(order, ascending=False, kind="stable", ignore_index=True)
 
 
-def _record(
-    forest: Forest, b: int, node: int, conditions: tuple[Condition, ...]
-) -> dict[str, Any]:
+def _record(forest: Forest, b: int, node: int, conditions: tuple[Condition, ...]) -> dict[str, Any]:
     """What a frame says of one leaf; conditions in the order of the columns."""
     ordered = sorted(conditions, key=lambda condition: condition.column)
     texts = [condition_text(forest.binner, condition) for condition in ordered]

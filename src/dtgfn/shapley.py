@@ -25,9 +25,11 @@ def shap_values(source: Any, X: Any, trees: Which = "all") -> Any:
     Parameters
     ----------
     source : TreePosterior or fitted model
-    X : table [n, columns]
+        Whose trees to explain.
+    X : array or frame [n, columns]
+        Rows to explain.
     trees : "all", "best", "consensus", int or TreeBatch
-        Which trees to explain, see ``dtgfn.forest.take_forest``.
+        Which of them, see ``dtgfn.forest.take_forest``.
 
     Returns
     -------
@@ -54,7 +56,8 @@ def shap_values(source: Any, X: Any, trees: Which = "all") -> Any:
     by_feature = np.asarray(explainer.shap_values(codes, check_additivity=False))
     shape = len(codes), codes.shape[1], len(forest.outputs)
     values = np.zeros((shape[0], len(forest.binner.columns), shape[2]))
-    np.add.at(values, (slice(None), forest.binner.feature_column), by_feature.reshape(shape))
+    for feature, column in enumerate(forest.binner.feature_column):
+        values[:, column] += by_feature.reshape(shape)[:, feature]
     base = np.broadcast_to(np.asarray(explainer.expected_value), (shape[0], shape[2]))
     return shap.Explanation(
         values,

@@ -1,0 +1,178 @@
+"""Trees as fitted scikit-learn estimators."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.ensemble import VotingClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import LabelEncoder
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree._tree import NODE_DTYPE, TREE_LEAF, TREE_UNDEFINED, Tree
+from sklearn.utils import Bunch, Tags
+
+from dtgfn.binning import Binner, encode
+from dtgfn.forest import Forest
+from dtgfn.kernels import Floats
+from dtgfn.tables import as_table, listing
+
+Columns = Literal["auto", "raw", "codes"]
+RowType = Literal["float64", "float32"]
+
+
+def to_sklearn(
+    forest: Forest, columns: Columns = "auto", dtype: RowType = "float64"
+) -> DecisionTreeClassifier | VotingClassifier | Pipeline:
+    """Make a fitted scikit-learn estimator of a forest.
+
+    One tree gives a ``DecisionTreeClassifier``, several a soft ``VotingClassifier`` of such trees
+    with their weights.
+
+    Parameters
+    ----------
+    forest : Forest
+        The trees.
+    columns : {"auto", "raw", "codes"}
+        "raw" gives trees on the user's number and boolean columns, in their order. "codes" gives a
+        ``Pipeline`` of an encoder and trees on codes: it takes every table that the model takes and
+        always agrees with it. "auto" is "raw" unless a column has categories.
+    dtype : {"float64", "float32"}
+        Of "raw": what the rows are before scikit-learn makes float32 of them. For "float64" the
+        thresholds are rounded to float32 too, so every row at or below a threshold stays on its
+        side, and a row goes astray only if it lies above a threshold by less than float32 can tell
+        (a relative 6e-8). For "float32" thresholds stay, and no row goes astray.
+
+    Examples
+    --------
+    >>> from sklearn.tree import export_text
+    >>> from dtgfn import infer
+    >>> from dtgfn.forest import take_tree
+    >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
+    ...                   engine="exact", max_depth=1, n_thresholds=3)
+    >>> print(export_text(to_sklearn(take_tree(posterior))))
+    |--- feature_0 <= 5.00
+    |   |--- class: no
+    |--- feature_0 >  5.00
+    |   |--- class: yes
+
+    """
+    for name, value, allowed in (
+        ("columns", columns, get_args(Columns)),
+        ("dtype", dtype, get_args(RowType)),
+    ):
+        if value not in allowed:
+            raise ValueError(f"{name}={value!r} is not known; give one of {', '.join(allowed)}.")
+    texts = [spec.name for spec in forest.binner.columns if spec.kind == "category"]
+    if columns == "raw" and texts:
+        raise ValueError(
+            f"A scikit-learn tree takes numbers, but {listing(texts)} have categories; "
+            "give columns='codes' for a pipeline that encodes them."
+        )
+    if columns == "codes" or texts:
+        encoder = CodeEncoder(forest.binner).fit()
+        fitted = [_on_codes(forest, b) for b in range(len(forest.trees))]
+        return Pipeline([("codes", encoder), ("tree", _averaged(fitted, forest))])
+    return _averaged([_on_columns(forest, b, dtype) for b in range(len(forest.trees))], forest)
+
+
+class CodeEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turn a table into the codes that a model's trees split on.
+
+    Parameters
+    ----------
+    binner : Binner
+        Learnt by the model from its training rows; ``fit`` learns nothing.
+
+    """
+
+    def __init__(self, binner: Binner) -> None:
+        self.binner = binner
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Do nothing: the binner is fitted."""
+        self.n_features_in_ = len(self.binner.columns)
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+        """Codes [n, features] of a table."""
+        return encode(self.binner, as_table(X)).astype(np.float32)
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Name of each code column."""
+        texts = {"category": " is {0.category}", "missing": " is missing"}
+        names = (
+            feature.name + texts.get(feature.kind, "").format(feature)
+            for feature in self.binner.features
+        )
+        return np.array(list(names), dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+
+def _averaged(
+    trees: list[DecisionTreeClassifier], forest: Forest
+) -> DecisionTreeClassifier | VotingClassifier:
+    """One tree as it is, several as a fitted weighted vote."""
+    if len(trees) == 1:
+        return trees[0]
+    named = [(f"tree {b}", tree) for b, tree in enumerate(trees)]
+    model = VotingClassifier(named, voting="soft", weights=forest.weight.tolist())
+    model.estimators_, model.classes_ = trees, forest.classes
+    model.named_estimators_ = Bunch(**dict(named))
+    model.le_ = LabelEncoder()
+    model.le_.classes_ = forest.classes
+    return model
+
+
+def _on_codes(forest: Forest, b: int) -> DecisionTreeClassifier:
+    cut = forest.trees.cut[b].astype(np.float64) + 0.5
+    return _fitted(forest, b, cut, len(forest.binner.features))
+
+
+def _on_columns(forest: Forest, b: int, dtype: RowType) -> DecisionTreeClassifier:
+    binner, trees = forest.binner, forest.trees
+    threshold = np.zeros(trees.feature.shape[1])
+    for node in np.flatnonzero(trees.feature[b] >= 0):
+        feature, cut = binner.features[trees.feature[b, node]], trees.cut[b, node]
+        # No threshold: what is not missing goes left. Missing values go right at every split.
+        exact = feature.thresholds[cut] if cut < len(feature.thresholds) else np.inf
+        threshold[node] = np.float32(exact) if dtype == "float64" else exact
+    # Without categories the features are the columns.
+    model = _fitted(forest, b, threshold, len(binner.columns))
+    if binner.named:
+        model.feature_names_in_ = np.array(binner.column_names, dtype=object)
+    return model
+
+
+def _fitted(forest: Forest, b: int, threshold: Floats, n_features: int) -> DecisionTreeClassifier:
+    """Fill a scikit-learn tree with the nodes of tree ``b``; threshold [N] is in its units."""
+    n_nodes = int(forest.trees.n_nodes[b])
+    feature, left = forest.trees.feature[b, :n_nodes], forest.trees.left[b, :n_nodes]
+    value, rows = forest.value[b, :n_nodes], forest.rows[b, :n_nodes]
+    inner = feature >= 0
+    nodes = np.zeros(n_nodes, dtype=NODE_DTYPE)
+    nodes["left_child"] = np.where(inner, left, TREE_LEAF)
+    nodes["right_child"] = np.where(inner, left + 1, TREE_LEAF)
+    nodes["feature"] = np.where(inner, feature, TREE_UNDEFINED)
+    nodes["threshold"] = np.where(inner, threshold[:n_nodes], TREE_UNDEFINED)
+    nodes["impurity"] = 1 - (value**2).sum(axis=1)
+    nodes["n_node_samples"] = np.maximum(np.rint(rows), 1)
+    nodes["weighted_n_node_samples"] = rows
+    depth = int(forest.trees[b : b + 1].depth[0])
+    tree = Tree(n_features, np.array([value.shape[1]], dtype=np.intp), 1)
+    state = {"max_depth": depth, "node_count": n_nodes, "nodes": nodes}
+    tree.__setstate__(state | {"values": np.ascontiguousarray(value[:, None, :])})
+    model = DecisionTreeClassifier(max_depth=depth or None)
+    model.n_features_in_, model.n_outputs_, model.max_features_ = n_features, 1, n_features
+    model.classes_, model.n_classes_ = forest.classes, np.intp(value.shape[1])
+    model.tree_ = tree
+    return model
