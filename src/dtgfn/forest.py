@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,12 +50,12 @@ class Forest:
     binner: Binner
     classes: npt.NDArray[Any]
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[str, ...]:
         """Name of each of the K values."""
         return tuple(str(label) for label in self.classes)
 
-    @property
+    @cached_property
     def rows(self) -> Floats:
         """Weighted number of training rows at every node [B, N]."""
         return np.asarray(self.counts.sum(axis=2))
