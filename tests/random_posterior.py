@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dtgfn.binning import Binner, encode, fit_binner
+from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
 from dtgfn.posterior import TreePosterior, sampled_posterior
 from dtgfn.score import Rows, log_reward, make_score
 from dtgfn.tables import as_table
@@ -68,18 +69,20 @@ def make_posterior(
     binning: str = "quantile",
     seed: int = 0,
 ) -> TreePosterior:
-    """Weight random trees at random, some of them more than once."""
+    """Weight random trees at random, some of them more than once; of floats make a regression."""
     rng = np.random.default_rng(seed)
     table = as_table(X)
     binner: Binner = fit_binner(table, binning=binning, n_thresholds=n_thresholds)
-    classes, y = np.unique(labels, return_inverse=True)
-    rows = Rows(encode(binner, table), y.astype(np.int32), rng.uniform(0.5, 2.0, len(y)))
-    score = make_score(
-        n_classes=len(classes),
-        n_features=table.n_columns,
-        n_thresholds=n_thresholds,
-        max_depth=depth,
-    )
+    labels = np.asarray(labels)
+    leaf: LeafModel
+    if labels.dtype.kind == "f":
+        classes, leaf = None, NormalLeaf(location=float(labels.mean()), scale=float(labels.std()))
+        target = (labels - leaf.location) / leaf.scale
+    else:
+        classes, place = np.unique(labels, return_inverse=True)
+        leaf, target = DirichletLeaf(len(classes)), place.astype(np.int32)
+    rows = Rows(encode(binner, table), target, rng.uniform(0.5, 2.0, len(labels)))
+    score = make_score(leaf, n_features=table.n_columns, n_thresholds=n_thresholds, max_depth=depth)
     grown = [random_splits(rows.codes, depth, rng) for _ in range(n_trees)]
     trees: TreeBatch = from_splits(grown + grown[: n_trees // 4])
     reward = log_reward(trees, rows, score)

@@ -31,12 +31,12 @@ from dtgfn.conditions import (
 from dtgfn.consensus import consensus_tree
 from dtgfn.engines.exact import infer_exact
 from dtgfn.explain import decision_path, tree_text
-from dtgfn.forest import take_forest
 from dtgfn.importances import co_occurrence, column_gains, effective_trees, importances
 from dtgfn.predict import leaf_probabilities
 from dtgfn.rules import distinct_rules, leaf_rules
 from dtgfn.score import leaf_log_marginal, log_likelihood
 from dtgfn.tables import as_table
+from dtgfn.tree_sets import take_trees
 from dtgfn.trees import canonical_keys, route
 
 few = settings(deadline=None, max_examples=20, derandomize=True)
@@ -61,7 +61,7 @@ def slow_gains(posterior, b: int) -> np.ndarray:
 
     def log_m(chosen: np.ndarray) -> float:
         counts = np.bincount(
-            rows.labels[chosen], rows.weight[chosen], minlength=posterior.score.n_classes
+            rows.target[chosen], rows.weight[chosen], minlength=len(posterior.classes)
         )
         return float(leaf_log_marginal(counts, posterior.score))
 
@@ -101,7 +101,7 @@ def test_gains_of_a_tree_add_up_to_its_likelihood():
     posterior, _ = mixed(0)
     trees = posterior.trees
     gains = column_gains(posterior, trees, posterior.binner.feature_column, 6)
-    everything = np.bincount(posterior.rows.labels, posterior.rows.weight)
+    everything = np.bincount(posterior.rows.target, posterior.rows.weight)
     single = leaf_log_marginal(everything, posterior.score)
     total = log_likelihood(trees, posterior.rows, posterior.score) - single
     assert np.allclose(gains.sum(axis=1), total)
@@ -223,6 +223,17 @@ def test_consensus_of_equal_trees_is_that_tree():
     )
     assert consensus_tree(alone).distance == pytest.approx(0, abs=1e-15)
     assert tree_text(alone, "consensus") == tree_text(alone)
+
+
+def test_consensus_of_numbers_is_nearest_to_their_average():
+    rng = np.random.default_rng(3)
+    posterior = make_posterior(mixed_frame(60, rng), rng.normal(size=60), n_trees=12)
+    codes, weight = posterior.rows.codes, posterior.rows.weight
+    everything = take_trees(posterior, "all")
+    leaf = route(everything.trees, codes)
+    says = np.array([v[k, 0] for v, k in zip(everything.value, leaf, strict=True)])
+    far = ((says - everything.weight @ says) ** 2) @ weight / weight.sum()
+    assert consensus_tree(posterior).distance == pytest.approx(far.min())
 
 
 # Conditions.
@@ -361,7 +372,7 @@ def test_the_path_of_a_row_ends_in_its_leaf_and_names_each_column_once(seed):
             assert all(low < high for low, high in pairwise(path.nodes))
             said = [text.split(" ")[0] for text in path.conditions]
             assert len(said) == len(set(said))
-            expected = take_forest(posterior, b).value[0, leaf]
+            expected = take_trees(posterior, b).value[0, leaf]
             assert (path.value == expected).all()
             assert path.vote == posterior.classes[expected.argmax()]
 
@@ -400,6 +411,19 @@ def test_a_tree_without_splits_says_so():
         "The tree says 0 (probability 0.744) of every row: it has no splits.\n"
         "Its leaf holds 8 rows of training: 6 0, 2 1."
     )
+
+
+def test_a_regression_says_a_number():
+    X = np.repeat([[1.0], [2.0]], 8, axis=0)
+    y = np.repeat([10.0, 20.0], 8) + np.tile([-0.5, 0.5], 8)
+    posterior = make_posterior(X, y, n_trees=1, depth=1, n_thresholds=1)
+    path = decision_path(posterior, [1.0])
+    lines = str(path).splitlines()
+    assert lines[:2] == [f"The tree says {path.vote:.6g}, because", "- x0 = 1 is at most 1.5"]
+    assert lines[2].endswith(" rows of training.")
+    assert path.vote == pytest.approx(10, abs=0.3)
+    assert leaf_rules(posterior)["value"].tolist()[0] == path.vote
+    assert f"    {path.vote:.6g}  (" in tree_text(posterior)
 
 
 # Rules.

@@ -20,9 +20,10 @@ from sklearn.tree import DecisionTreeClassifier, export_text, plot_tree
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.binning import encode
 from dtgfn.export import FORMATS, export, from_json
-from dtgfn.forest import take_forest
-from dtgfn.predict import average_trees
+from dtgfn.predict import average_trees, leaf_probabilities
 from dtgfn.tables import as_table
+from dtgfn.tree_sets import take_trees
+from dtgfn.trees import route
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -111,7 +112,7 @@ def test_codes_without_columns_can_be_exported_too():
     bare = replace(posterior, binner=None, classes=None)
     expected = ours(posterior, mixed_frame(60, np.random.default_rng(3)))
     codes = bare.rows.codes.astype(float)
-    assert np.allclose(from_json(export(bare, "json", trees="all")).predict_proba(codes), expected)
+    assert np.allclose(from_json(export(bare, "json", trees="all")).average(codes), expected)
     assert "code " in export(bare, "dot")
 
 
@@ -169,6 +170,36 @@ def test_names_cannot_break_out_of_mermaid(name):
     assert plain == re.sub(r"[\n\t]", " ", name) + " <= 5"
 
 
+# Numbers.
+
+
+@pytest.mark.parametrize("kind", ["mixed", "numeric"])
+def test_regressions_agree_in_every_format(kind):
+    rng = np.random.default_rng(11)
+    make = {"mixed": mixed_frame, "numeric": numeric_frame}[kind]
+    posterior = make_posterior(make(60, rng), rng.normal(1000.0, 50.0, 60))
+    new = make(100, rng)
+    if kind == "numeric":
+        new = new[~too_close(posterior, new).any(axis=1)]
+    outputs = leaf_probabilities(posterior.trees, posterior.rows, posterior.score)
+    reached = route(posterior.trees, encode(posterior.binner, as_table(new)))
+    means = np.array([out[k, 1] for out, k in zip(outputs, reached, strict=True)])
+    leaf = posterior.score.leaf
+    expected = leaf.location + leaf.scale * (posterior.weights @ means)
+    text = export(posterior, "json", trees="all")
+    again = from_json(text)
+    assert np.allclose(again.average(new)[:, 0], expected, rtol=1e-12)
+    assert export(again, "json") == text
+    rows = new.astype("float64") if kind == "numeric" else new
+    assert np.allclose(export(posterior, "sklearn", trees="all").predict(rows), expected)
+    (value,) = run_onnx(export(posterior, "onnx", trees="all"), new)
+    assert np.allclose(value[:, 0], expected, rtol=1e-6)
+    first = take_trees(posterior)
+    some_leaf = np.flatnonzero(first.trees.feature[0] < 0)[0]
+    for name in ("text", "dot", "mermaid"):
+        assert f"{first.value[0, some_leaf, 0]:.6g}" in export(posterior, name)
+
+
 # JSON.
 
 
@@ -178,7 +209,7 @@ def test_json_read_back_predicts_the_same(seed):
     posterior, _, new = case("mixed", seed)
     text = export(posterior, "json", trees="all")
     again = from_json(text)
-    assert np.allclose(again.predict_proba(new), ours(posterior, new), atol=1e-12)
+    assert np.allclose(again.average(new), ours(posterior, new), atol=1e-12)
     assert export(again, "json") == text
 
 
@@ -233,7 +264,7 @@ def test_json_can_be_followed_by_its_documentation_alone():
         (lambda d: d["trees"][0].update(weight=-1), "a tree's weight is no number"),
         (lambda d: d["trees"][0].update(weight=0.5), "its weights do not add up to one"),
         (lambda d: d["trees"][0]["root"].pop("else"), "a split lacks a side"),
-        (lambda d: d["trees"][0]["root"].update(value=[1]), "the value of a node are not 2"),
+        (lambda d: d["trees"][0]["root"].update(value=[1]), "a node's value is not 2 numbers"),
         (lambda d: d["trees"][0]["root"].update(then=3), "a node is no object"),
         (lambda d: d["trees"][0]["root"]["test"].update(column=1), "a column that does not exist"),
         (lambda d: d["trees"][0]["root"]["test"].update(at_most="x"), "a threshold is no number"),
@@ -406,7 +437,7 @@ def test_onnx_agrees_for_a_thousand_trees_and_whole_number_classes():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(300, 8)), columns=[f"c{k}" for k in range(8)])
     posterior = make_posterior(X, rng.integers(3, 6, 300), n_trees=1000, depth=5, n_thresholds=99)
-    assert len(take_forest(posterior, "all").trees) > 900
+    assert len(take_trees(posterior, "all").trees) > 900
     label, probability = run_onnx(export(posterior, "onnx", trees="all"), X)
     assert np.abs(probability - ours(posterior, X)).max() < 1e-6
     assert label.dtype == np.int64

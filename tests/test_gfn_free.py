@@ -324,7 +324,7 @@ def test_row_batches_estimate_the_likelihood_and_leave_the_prior_alone():
     np.testing.assert_allclose(seen[0].log_reward, Enumeration(case).log_rewards)
     expected = []
     for drawn in map(list, combinations(range(5), 2)):
-        rows = Rows(case.rows.codes[drawn], case.rows.labels[drawn], weight[drawn])
+        rows = Rows(case.rows.codes[drawn], case.rows.target[drawn], weight[drawn])
         expected.append(2.5 * log_likelihood(trees, rows, case.score))
     likelihood = estimates - log_prior(trees, case.rows, case.score)
     # Every batch is one of the ten, all are seen, and on average all count the same.

@@ -14,10 +14,10 @@ from random_posterior import make_posterior, mixed_frame, numeric_frame
 
 from dtgfn import DTGFNClassifier
 from dtgfn.binning import encode
-from dtgfn.forest import take_forest
 from dtgfn.predict import average_trees
 from dtgfn.shapley import shap_values
 from dtgfn.tables import as_table
+from dtgfn.tree_sets import take_trees
 
 pytest.importorskip("shap")
 
@@ -41,17 +41,17 @@ def test_base_value_and_columns_add_up_to_the_prediction(seed, n_classes):
     assert np.abs(total - averaged(posterior, new)).max() < 1e-6
 
 
-def known_only(forest, codes: np.ndarray, known: set[int], node: int = 0) -> np.ndarray:
+def known_only(chosen, codes: np.ndarray, known: set[int], node: int = 0) -> np.ndarray:
     """Expected value of a tree where only some features are known, averaged by training rows."""
-    feature = int(forest.trees.feature[0, node])
+    feature = int(chosen.trees.feature[0, node])
     if feature < 0:
-        return forest.value[0, node]
-    left = int(forest.trees.left[0, node])
+        return chosen.value[0, node]
+    left = int(chosen.trees.left[0, node])
     if feature in known:
-        goes_right = int(codes[feature] > forest.trees.cut[0, node])
-        return known_only(forest, codes, known, left + goes_right)
-    weight = forest.rows[0, left : left + 2] / forest.rows[0, node]
-    sides = [known_only(forest, codes, known, left + turn) for turn in (0, 1)]
+        goes_right = int(codes[feature] > chosen.trees.cut[0, node])
+        return known_only(chosen, codes, known, left + goes_right)
+    weight = chosen.rows[0, left : left + 2] / chosen.rows[0, node]
+    sides = [known_only(chosen, codes, known, left + turn) for turn in (0, 1)]
     return weight[0] * sides[0] + weight[1] * sides[1]
 
 
@@ -59,7 +59,7 @@ def test_values_are_those_of_shapleys_formula():
     rng = np.random.default_rng(7)
     frame = numeric_frame(60, rng)
     posterior = make_posterior(frame, rng.integers(0, 3, 60), n_trees=4)
-    forest = take_forest(posterior)
+    chosen = take_trees(posterior)
     codes = encode(posterior.binner, as_table(frame))
     found = shap_values(posterior, frame[:5], trees="best")
     d = codes.shape[1]
@@ -70,9 +70,19 @@ def test_values_are_those_of_shapleys_formula():
             for size in range(d):
                 share = factorial(size) * factorial(d - size - 1) / factorial(d)
                 for group in combinations(others, size):
-                    with_j = known_only(forest, codes[i], {*group, j})
-                    expected += share * (with_j - known_only(forest, codes[i], set(group)))
+                    with_j = known_only(chosen, codes[i], {*group, j})
+                    expected += share * (with_j - known_only(chosen, codes[i], set(group)))
             assert np.allclose(found.values[i, j], expected)
+
+
+def test_values_of_a_regression_add_up():
+    rng = np.random.default_rng(1)
+    frame = mixed_frame(50, rng)
+    posterior = make_posterior(frame, rng.normal(size=50))
+    found = shap_values(posterior, frame)
+    assert found.values.shape == (50, 6)
+    total = found.base_values + found.values.sum(axis=1)
+    assert np.allclose(total, take_trees(posterior, "all").average(frame)[:, 0], atol=1e-10)
 
 
 def test_an_explanation_carries_the_users_cells_and_names():

@@ -89,8 +89,8 @@ def gather_conditions(binner: Binner, turns: Iterable[Turn]) -> tuple[Condition,
 def _narrow_interval(now: Condition, turn: Turn) -> Interval:
     assert isinstance(now, Interval)
     if turn.goes_right:
-        return replace(now, lowest=max(now.lowest, turn.cut + 1))
-    return replace(now, highest=min(now.highest, turn.cut))
+        return Interval(now.column, max(now.lowest, turn.cut + 1), now.highest)
+    return Interval(now.column, now.lowest, min(now.highest, turn.cut))
 
 
 def _narrow_choice(binner: Binner, now: Condition, turn: Turn) -> Choice:

@@ -10,9 +10,17 @@ import numpy as np
 
 from dtgfn.binning import Binner, encode
 from dtgfn.conditions import Turn, gather_conditions, met_text
-from dtgfn.forest import Forest, Which, leaf_text, rows_text, split_text, take_tree
 from dtgfn.kernels import Floats
 from dtgfn.tables import Table, as_table, label
+from dtgfn.tree_sets import (
+    TreeSet,
+    Which,
+    leaf_text,
+    number_text,
+    rows_text,
+    split_text,
+    take_tree,
+)
 
 
 def tree_text(source: Any, tree: Which = "best") -> str:
@@ -33,19 +41,19 @@ def tree_text(source: Any, tree: Which = "best") -> str:
         yes  0.990  (10 rows)
 
     """
-    return forest_text(take_tree(source, tree))
+    return tree_set_text(take_tree(source, tree))
 
 
-def forest_text(forest: Forest) -> str:
-    """Write the first tree of a forest as nested rules."""
-    rows, lines = forest.rows[0], list[str]()
+def tree_set_text(chosen: TreeSet) -> str:
+    """Write the first tree of a set as nested rules."""
+    rows, lines = chosen.rows[0], list[str]()
 
     def write(node: int, indent: str) -> None:
-        if forest.trees.feature[0, node] < 0:
-            lines.append(f"{indent}{leaf_text(forest, 0, node)}  ({rows_text(rows[node])})")
+        if chosen.trees.feature[0, node] < 0:
+            lines.append(f"{indent}{leaf_text(chosen, 0, node)}  ({rows_text(rows[node])})")
             return
-        left, right = split_text(forest, 0, node)
-        child = int(forest.trees.left[0, node])
+        left, right = split_text(chosen, 0, node)
+        child = int(chosen.trees.left[0, node])
         lines.append(f"{indent}if {left}")
         write(child, indent + "    ")
         lines.append(f"{indent}else ({right})")
@@ -66,11 +74,13 @@ class DecisionPath:
     nodes : tuple of int
         Nodes passed from the root to the leaf.
     vote : object
-        Label of the likeliest class.
+        Label of the likeliest class, or the number.
     value : float64 [K]
-        Probability of each class in the leaf.
-    counts : float64 [K]
-        Weighted training rows of each class in the leaf.
+        Probability of each class in the leaf, or the number.
+    rows : float
+        Weighted training rows in the leaf.
+    counts : float64 [K] or None
+        Those of each class; None for numbers.
     outputs : tuple of str
         Name of each class.
 
@@ -80,22 +90,22 @@ class DecisionPath:
     nodes: tuple[int, ...]
     vote: Any
     value: Floats
-    counts: Floats
+    rows: float
+    counts: Floats | None
     outputs: tuple[str, ...]
 
     def __str__(self) -> str:
-        chance = self.value.max()
-        head = f"The tree says {self.vote} (probability {chance:.3f})"
+        if self.counts is None:
+            head, mix = f"The tree says {self.vote:.6g}", ""
+        else:
+            head = f"The tree says {self.vote} (probability {self.value.max():.3f})"
+            each = zip(self.outputs, self.counts, strict=True)
+            mix = ": " + ", ".join(f"{number_text(n)} {name}" for name, n in each if n > 0)
         if self.conditions:
             head = "\n".join([f"{head}, because", *(f"- {text}" for text in self.conditions)])
         else:
             head += " of every row: it has no splits."
-        mix = ", ".join(
-            f"{rows_text(count).split(' ')[0]} {name}"
-            for name, count in zip(self.outputs, self.counts, strict=True)
-            if count > 0
-        )
-        return f"{head}\nIts leaf holds {rows_text(float(self.counts.sum()))} of training: {mix}."
+        return f"{head}\nIts leaf holds {rows_text(self.rows)} of training{mix}."
 
 
 def decision_path(source: Any, row: Any, tree: Which = "best") -> DecisionPath:
@@ -115,8 +125,8 @@ def decision_path(source: Any, row: Any, tree: Which = "best") -> DecisionPath:
     Its leaf holds 50 rows of training: 50 0.
 
     """
-    forest = take_tree(source, tree)
-    binner, trees = forest.binner, forest.trees
+    chosen = take_tree(source, tree)
+    binner, trees = chosen.binner, chosen.trees
     table = _one_row(row, binner)
     codes = encode(binner, table)[0]
     turns, nodes = [], [0]
@@ -131,11 +141,16 @@ def decision_path(source: Any, row: Any, tree: Which = "best") -> DecisionPath:
             for condition in gather_conditions(binner, turns)
         ),
         nodes=tuple(nodes),
-        vote=forest.classes[int(np.argmax(forest.value[0, leaf]))],
-        value=forest.value[0, leaf],
-        counts=forest.counts[0, leaf],
-        outputs=forest.outputs,
+        vote=_vote(chosen, chosen.value[0, leaf]),
+        value=chosen.value[0, leaf],
+        rows=float(chosen.rows[0, leaf]),
+        counts=None if chosen.counts is None else chosen.counts[0, leaf],
+        outputs=chosen.outputs,
     )
+
+
+def _vote(chosen: TreeSet, value: Floats) -> Any:
+    return value[0] if chosen.classes is None else chosen.classes[int(np.argmax(value))]
 
 
 def _one_row(row: Any, binner: Binner) -> Table:

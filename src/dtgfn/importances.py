@@ -1,7 +1,7 @@
 """Which columns the posterior's trees use, how much they gain by it, and which go together.
 
 The gain of a split is ``log m(left) + log m(right) - log m(parent)``, in nats: by how much the
-split makes the training labels more probable, before the prior's penalty. Over all splits of a
+split makes the training targets more probable, before the prior's penalty. Over all splits of a
 tree the gains add up to its log likelihood minus that of a single leaf. A split may lose (a
 negative gain) where only a later one pays for it, as in an exclusive or.
 
@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
-from dtgfn.forest import as_posterior, node_log_marginals, take_forest
 from dtgfn.kernels import Floats
+from dtgfn.nodes import node_log_marginals
 from dtgfn.posterior import TreePosterior
+from dtgfn.tree_sets import as_posterior, take_trees
 from dtgfn.trees import TreeBatch
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
     import pandas
 
     posterior = as_posterior(source)
-    forest = take_forest(posterior, "all")
-    names, column = forest.binner.column_names, forest.binner.feature_column
-    gain = column_gains(posterior, forest.trees, column, len(names))
+    chosen = take_trees(posterior, "all")
+    names, column = chosen.binner.column_names, chosen.binner.feature_column
+    gain = column_gains(posterior, chosen.trees, column, len(names))
     size = np.abs(gain).sum(axis=1, keepdims=True)
     share = np.divide(gain, size, out=np.zeros_like(gain), where=size > 0)
     low, high = _inclusion_interval(posterior, level)
@@ -74,8 +75,8 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
             "inclusion": posterior.column_inclusion,
             "inclusion_low": low,
             "inclusion_high": high,
-            **_spread("gain", gain, forest.weight, tails),
-            **_spread("share", share, forest.weight, tails),
+            **_spread("gain", gain, chosen.weight, tails),
+            **_spread("share", share, chosen.weight, tails),
         },
         index=pandas.Index(names, name="column"),
     )
@@ -149,12 +150,12 @@ def co_occurrence(
         raise ValueError(f"measure={measure!r} is not known; give 'probability' or 'lift'.")
     import pandas
 
-    forest = take_forest(source, "all")
-    names = forest.binner.column_names
-    used = np.zeros((len(forest.trees), len(names)))
-    batch, node = np.nonzero(forest.trees.feature >= 0)
-    used[batch, forest.binner.feature_column[forest.trees.feature[batch, node]]] = 1.0
-    both = (used * forest.weight[:, None]).T @ used
+    chosen = take_trees(source, "all")
+    names = chosen.binner.column_names
+    used = np.zeros((len(chosen.trees), len(names)))
+    batch, node = np.nonzero(chosen.trees.feature >= 0)
+    used[batch, chosen.binner.feature_column[chosen.trees.feature[batch, node]]] = 1.0
+    both = (used * chosen.weight[:, None]).T @ used
     if measure == "lift":
         alone = np.diag(both)
         product = np.outer(alone, alone)

@@ -17,6 +17,7 @@ from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.settings import SETTING_NAMES
 from dtgfn.engines.mcmc import infer_mcmc
 from dtgfn.engines.smc import infer_smc
+from dtgfn.leaves import DirichletLeaf, LeafModel
 from dtgfn.posterior import TreePosterior
 from dtgfn.progress import progress_bar
 from dtgfn.score import SplitPenalty, make_score
@@ -48,6 +49,7 @@ def infer(
     n_thresholds: int = 99,
     binning: Binning = "uniform",
     leaf_concentration: float = 0.1,
+    leaf: LeafModel | None = None,
     split_penalty: SplitPenalty = "mdl",
     temperature: float = 1.0,
     n_trees: int = 1000,
@@ -65,7 +67,7 @@ def infer(
     X : array, pandas or polars frame, or Table [n, columns]
         Numbers, booleans and text; missing values may stay.
     y : array [n]
-        Class labels.
+        Class labels, or what ``leaf`` takes.
     engine : {"gfn", "exact", "mcmc", "smc"}
         How to infer: "gfn" trains a GFlowNet, "exact" sums over all trees (and refuses where that
         is out of reach), "mcmc" runs Metropolis-Hastings chains, "smc" top-down particles.
@@ -74,7 +76,10 @@ def infer(
     n_thresholds, binning
         Grid of candidate thresholds per numeric column: "uniform", "quantile" or "midpoint".
     leaf_concentration : float
-        Dirichlet parameter per class in each leaf.
+        Dirichlet parameter per class in each leaf, if ``leaf`` is None.
+    leaf : leaf model or None
+        What leaves hold: None for classes, ``dtgfn.leaves.NormalLeaf()`` for numbers (its prior
+        matters, its location and scale come from y), or a model of one's own.
     split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
         Prior over structures; "mdl" is log 4 + log columns + log n_thresholds nats per split.
     temperature : float
@@ -126,16 +131,16 @@ def infer(
     data = make_training_data(
         table,
         np.asarray(y),
+        DirichletLeaf(1, leaf_concentration) if leaf is None else leaf,
         binning=binning,
         n_thresholds=n_thresholds,
         sample_weight=sample_weight,
     )
     score = make_score(
-        n_classes=len(data.classes),
+        data.leaf,
         n_features=table.n_columns,
         n_thresholds=n_thresholds,
         max_depth=max_depth,
-        leaf_concentration=leaf_concentration,
         split_penalty=split_penalty,
         temperature=temperature,
     )

@@ -7,7 +7,8 @@ import numpy as np
 from dtgfn.kernels import Codes, Floats
 from dtgfn.posterior import ModelAverage, TreePosterior
 from dtgfn.score import Rows, Score
-from dtgfn.trees import TreeBatch, node_counts, route
+from dtgfn.leaves import outputs_of
+from dtgfn.trees import TreeBatch, node_sums, route
 
 
 def predict_proba(posterior: TreePosterior, codes: Codes) -> Floats:
@@ -18,10 +19,11 @@ def predict_proba(posterior: TreePosterior, codes: Codes) -> Floats:
 
 
 def leaf_probabilities(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
-    """Predictive mean (n_c + a) / (n + C a) of every node [B, N, C], from training rows only."""
-    counts, _ = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
-    counts += score.leaf_concentration
-    return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
+    """What every node predicts as a leaf [B, N, J], from training rows only."""
+    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)
+    out = np.empty((sums.shape[0] * sums.shape[1], score.leaf.n_outputs))
+    outputs_of(sums.reshape(-1, sums.shape[-1]), score.leaf.terms(), out)
+    return out.reshape(*sums.shape[:-1], -1)
 
 
 def average_trees(
@@ -29,7 +31,7 @@ def average_trees(
 ) -> Floats:
     """Average the leaf probabilities of trees [B] with weights [B] for rows of codes [n, d]."""
     probabilities = leaf_probabilities(trees, rows, score)
-    out = np.zeros((codes.shape[0], score.n_classes))
+    out = np.zeros((codes.shape[0], score.leaf.n_outputs))
     for leaf, probability, weight in zip(route(trees, codes), probabilities, weights, strict=True):
         out += weight * probability[leaf]
     return out

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dtgfn.binning import Binner
 from dtgfn.conditions import Condition, condition_text, gather_conditions, paths_to_leaves
-from dtgfn.forest import Forest, Which, take_forest
+from dtgfn.tree_sets import TreeSet, Which, take_trees
 
 if TYPE_CHECKING:
     import pandas
@@ -19,7 +20,7 @@ def leaf_rules(source: Any, trees: Which = "best") -> pandas.DataFrame:
     ``trees`` is "best", "consensus", "all" (the distinct sampled trees, heaviest first), the place
     of a sampled tree or a batch of trees. Columns: ``tree`` (its number in this frame), ``weight``
     (share of the tree in the prediction), ``rule``, ``n_conditions``, ``rows`` (of training) and
-    ``P(class)`` for each class.
+    ``P(class)`` for each class, or ``value``.
 
     Examples
     --------
@@ -34,13 +35,13 @@ def leaf_rules(source: Any, trees: Which = "best") -> pandas.DataFrame:
     """
     import pandas
 
-    forest = take_forest(source, trees)
-    records = []
-    for b in range(len(forest.trees)):
-        for node, turns in paths_to_leaves(forest.trees, b):
-            conditions = gather_conditions(forest.binner, turns)
-            head = {"tree": b, "weight": forest.weight[b]}
-            records.append(head | _record(forest, b, node, conditions))
+    chosen = take_trees(source, trees)
+    records, words = [], _Words(chosen.binner)
+    for b in range(len(chosen.trees)):
+        for node, turns in paths_to_leaves(chosen.trees, b):
+            conditions = gather_conditions(chosen.binner, turns)
+            head = {"tree": b, "weight": chosen.weight[b]}
+            records.append(head | _record(chosen, b, node, words.of(conditions)))
     return pandas.DataFrame.from_records(records)
 
 
@@ -64,28 +65,43 @@ def distinct_rules(source: Any) -> pandas.DataFrame:
     """
     import pandas
 
-    forest = take_forest(source, "all")
+    chosen = take_trees(source, "all")
     records: dict[frozenset[Condition], dict[str, Any]] = {}
-    for b in range(len(forest.trees)):
-        for node, turns in paths_to_leaves(forest.trees, b):
-            conditions = gather_conditions(forest.binner, turns)
+    words = _Words(chosen.binner)
+    for b in range(len(chosen.trees)):
+        for node, turns in paths_to_leaves(chosen.trees, b):
+            conditions = gather_conditions(chosen.binner, turns)
             key = frozenset(conditions)
             if key not in records:
-                records[key] = {"probability": 0.0} | _record(forest, b, node, conditions)
-            records[key]["probability"] += float(forest.weight[b])
+                records[key] = {"probability": 0.0} | _record(chosen, b, node, words.of(conditions))
+            records[key]["probability"] += float(chosen.weight[b])
     frame = pandas.DataFrame.from_records(list(records.values()))
     order = ["probability", "rows"]
     return frame.sort_values(order, ascending=False, kind="stable", ignore_index=True)
 
 
-def _record(forest: Forest, b: int, node: int, conditions: tuple[Condition, ...]) -> dict[str, Any]:
-    """What a frame says of one leaf; conditions in the order of the columns."""
-    ordered = sorted(conditions, key=lambda condition: condition.column)
-    texts = [condition_text(forest.binner, condition) for condition in ordered]
-    probability = zip(forest.outputs, forest.value[b, node].tolist(), strict=True)
+def _record(chosen: TreeSet, b: int, node: int, texts: list[str]) -> dict[str, Any]:
+    """What a frame says of one leaf."""
+    value = zip(chosen.outputs, chosen.value[b, node].tolist(), strict=True)
     return {
         "rule": " and ".join(texts) or ALWAYS,
         "n_conditions": len(texts),
-        "rows": float(forest.counts[b, node].sum()),
-        **{f"P({name})": chance for name, chance in probability},
+        "rows": float(chosen.rows[b, node]),
+        **{name if chosen.classes is None else f"P({name})": said for name, said in value},
     }
+
+
+class _Words(dict[Condition, str]):
+    """Conditions in words, each put into words once: many leaves share them."""
+
+    def __init__(self, binner: Binner) -> None:
+        super().__init__()
+        self.binner = binner
+
+    def __missing__(self, condition: Condition) -> str:
+        self[condition] = condition_text(self.binner, condition)
+        return self[condition]
+
+    def of(self, conditions: tuple[Condition, ...]) -> list[str]:
+        """Put conditions into words, in the order of their columns."""
+        return [self[c] for c in sorted(conditions, key=lambda condition: condition.column)]

@@ -22,12 +22,15 @@ from dtgfn.engines.exact.problem import Problem, make_problem
 from dtgfn.engines.exact.support import SupportLevel, check_support
 from dtgfn.estimators import DTGFNClassifier
 from dtgfn.posterior import TreePosterior
-from dtgfn.score import BranchingPrior, Rows, Score, make_score, merge_rows
+from dtgfn.kernels import Floats, Ints
+from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
+from dtgfn.score import BranchingPrior, Rows, Score, check_range, make_score, merge_rows
 from dtgfn.training import MAX_CLASSES
 from dtgfn.trees import TreeBatch, check_trees
 
 KIND = "dtgfn-model"
-VERSION = 1
+VERSION = 2  # 1 knew leaves of classes only
+LEAVES: dict[str, type] = {"dirichlet": DirichletLeaf, "normal": NormalLeaf}
 EDGE_ARRAYS = ("start", "feature", "low", "high", "left", "right")
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -124,7 +127,7 @@ def _posterior_to_arrays(posterior: TreePosterior) -> Arrays:
     rows = merge_rows(posterior.rows)
     arrays: Arrays = {
         "rows.codes": rows.codes,
-        "rows.labels": rows.labels,
+        "rows.target": rows.target,
         "rows.weight": rows.weight,
         "log_reward": posterior.log_reward,
         "log_prob": posterior.log_prob,
@@ -147,18 +150,49 @@ def _posterior_to_arrays(posterior: TreePosterior) -> Arrays:
 
 def _score_to_dict(score: Score) -> dict[str, Any]:
     branching = isinstance(score.prior, BranchingPrior)
-    return {**asdict(score), "prior": {"branching": branching, **asdict(score.prior)}}
+    return {
+        "max_depth": score.max_depth,
+        "temperature": score.temperature,
+        "prior": {"branching": branching, **asdict(score.prior)},
+        "leaf": _leaf_to_dict(score.leaf),
+    }
+
+
+def _leaf_to_dict(leaf: LeafModel) -> dict[str, Any]:
+    kind = next((name for name, known in LEAVES.items() if type(leaf) is known), None)
+    if kind is None:
+        raise StorageError(
+            f"A model with leaves of the kind {type(leaf).__name__} cannot be saved; "
+            f"only {' and '.join(LEAVES)} leaves can. Pickle it instead."
+        )
+    return {"kind": kind, **asdict(leaf)}  # type: ignore[call-overload]
+
+
+def _leaf_from_dict(data: dict[str, Any]) -> LeafModel:
+    kind = data["kind"]
+    if kind not in LEAVES:
+        raise ValueError(f"it has leaves of an unknown kind, {kind!r}")
+    values = {name: value for name, value in data.items() if name != "kind"}
+    if kind == "dirichlet":
+        check_range("n_classes", values["n_classes"], 1, MAX_CLASSES)
+        check_range("concentration", values["concentration"], 1e-6, 1e6)
+        return DirichletLeaf(int(values["n_classes"]), float(values["concentration"]))
+    leaf = NormalLeaf(**{name: float(value) for name, value in values.items()})
+    if not all(map(math.isfinite, asdict(leaf).values())) or leaf.scale <= 0:
+        raise ValueError("its leaves have no usable location and scale")
+    for name, low in (("strength", 1e-6), ("shape", 1.001), ("spread", 1e-9)):
+        check_range(name, getattr(leaf, name), low, 1e6)
+    return leaf
 
 
 def _score_from_dict(data: dict[str, Any]) -> Score:
     prior = data["prior"]
     penalty: Any = prior["penalty"] if not prior["branching"] else None
     return make_score(
-        n_classes=data["n_classes"],
+        _leaf_from_dict(data["leaf"]),
         n_features=1,
         n_thresholds=1,
         max_depth=data["max_depth"],
-        leaf_concentration=data["leaf_concentration"],
         split_penalty=("bcart", prior["base"], prior["decay"]) if penalty is None else penalty,
         temperature=data["temperature"],
     )
@@ -189,9 +223,12 @@ def _model_from(contents: Contents) -> DTGFNClassifier:
 def _posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
     binner = binner_from_dict(meta["binner"])
     score = _score_from_dict(meta["score"])
-    classes = _classes_from(meta["classes"], meta["classes_dtype"], score.n_classes)
+    classes = None
+    if isinstance(score.leaf, DirichletLeaf):
+        n_classes = score.leaf.n_classes
+        classes = _classes_from(meta["classes"], meta["classes_dtype"], n_classes)
     n_features = len(binner.features)
-    rows = _rows_from(arrays, n_features, score.n_classes)
+    rows = _rows_from(arrays, n_features, score.leaf)
     trees, best = (_trees_from(arrays, name, n_features) for name in ("trees", "best"))
     if len(best) != 1:
         raise ValueError("it has no best tree")
@@ -242,17 +279,23 @@ def _classes_from(values: Any, kind: str, n_classes: int) -> npt.NDArray[Any]:
     return np.array(values, dtype=object if kind == "O" else None)
 
 
-def _rows_from(arrays: Arrays, n_features: int, n_classes: int) -> Rows:
+def _rows_from(arrays: Arrays, n_features: int, leaf: LeafModel) -> Rows:
     codes = _array(arrays, "rows.codes", "u", 2)
     if codes.shape[1] != n_features or codes.shape[0] < 1:
         raise ValueError("its training rows do not match its columns")
-    labels = _array(arrays, "rows.labels", "i", 1, codes.shape[0]).astype(np.int32)
     weight = _array(arrays, "rows.weight", "f", 1, codes.shape[0])
-    if ((labels < 0) | (labels >= n_classes)).any():
-        raise ValueError("a training row has a class that does not exist")
+    target: Ints | Floats
+    if isinstance(leaf, DirichletLeaf):
+        target = _array(arrays, "rows.target", "i", 1, codes.shape[0]).astype(np.int32)
+        if ((target < 0) | (target >= leaf.n_classes)).any():
+            raise ValueError("a training row has a class that does not exist")
+    else:
+        target = _array(arrays, "rows.target", "f", 1, codes.shape[0])
+        if not np.isfinite(target).all():
+            raise ValueError("a training row has no usable target")
     if not ((weight > 0) & np.isfinite(weight)).all():
         raise ValueError("a training row has no usable weight")
-    return Rows(np.ascontiguousarray(codes, dtype=np.uint16), labels, weight)
+    return Rows(np.ascontiguousarray(codes, dtype=np.uint16), target, weight)
 
 
 def _trees_from(arrays: Arrays, name: str, n_features: int) -> TreeBatch:

@@ -8,19 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dtgfn.explain import forest_text
+from dtgfn.explain import tree_set_text
 from dtgfn.export.dot import to_dot
 from dtgfn.export.json_document import from_json, to_json
 from dtgfn.export.mermaid import to_mermaid
 from dtgfn.export.onnx_graph import to_onnx
 from dtgfn.export.sklearn_tree import to_sklearn
-from dtgfn.forest import Forest, Which, take_forest, take_tree
+from dtgfn.tree_sets import TreeSet, Which, take_tree, take_trees
 
 __all__ = ["FORMATS", "export", "from_json"]
 
 # Of each format: its writer, and whether it can hold several trees.
 FORMATS: dict[str, tuple[Callable[..., Any], bool]] = {
-    "text": (forest_text, False),
+    "text": (tree_set_text, False),
     "dot": (to_dot, False),
     "mermaid": (to_mermaid, False),
     "json": (to_json, True),
@@ -41,8 +41,8 @@ def export(
 
     Parameters
     ----------
-    source : TreePosterior, fitted model, or Forest
-        A ``Forest``, such as ``from_json`` gives, is exported as it is.
+    source : TreePosterior, fitted model, or TreeSet
+        A ``TreeSet``, such as ``from_json`` gives, is exported as it is.
     format : {"text", "dot", "mermaid", "json", "sklearn", "onnx"}
         What to write.
     trees : "best", "consensus", "all", int or TreeBatch
@@ -73,17 +73,17 @@ def export(
         raise ValueError(f"{format} shows one tree, not all; give another tree, or format {able}.")
     if path is not None and format == "sklearn":
         raise ValueError("A scikit-learn tree has no file format; leave out path and use joblib.")
-    forest = _forest(source, trees, many)
-    result = write(forest, **options)
+    chosen = _tree_set(source, trees, many)
+    result = write(chosen, **options)
     if path is not None:
         _replace(Path(path), result.encode() if isinstance(result, str) else _bytes(result))
     return result
 
 
-def _forest(source: Any, trees: Which, many: bool) -> Forest:
-    if isinstance(source, Forest):
+def _tree_set(source: Any, trees: Which, many: bool) -> TreeSet:
+    if isinstance(source, TreeSet):
         return source
-    return take_forest(source, trees) if many else take_tree(source, trees)
+    return take_trees(source, trees) if many else take_tree(source, trees)
 
 
 def _bytes(model: Any) -> bytes:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dtgfn.forest import Forest, leaf_text, rows_text, split_text
+from dtgfn.tree_sets import TreeSet, leaf_text, rows_text, split_text
 
 
-def to_dot(forest: Forest) -> str:
-    r"""Write the first tree of a forest in the dot language.
+def to_dot(chosen: TreeSet) -> str:
+    r"""Write the first tree of a set in the dot language.
 
     Examples
     --------
     >>> from dtgfn import infer
-    >>> from dtgfn.forest import take_tree
+    >>> from dtgfn.tree_sets import take_tree
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> print(to_dot(take_tree(posterior)))
@@ -26,11 +26,11 @@ def to_dot(forest: Forest) -> str:
     }
 
     """
-    trees, rows = forest.trees, forest.rows[0]
+    trees, rows = chosen.trees, chosen.rows[0]
     nodes, edges = [], []
     for node in range(int(trees.n_nodes[0])):
         inner = trees.feature[0, node] >= 0
-        said = split_text(forest, 0, node)[0] if inner else leaf_text(forest, 0, node)
+        said = split_text(chosen, 0, node)[0] if inner else leaf_text(chosen, 0, node)
         nodes.append(f'  n{node} [label="{escape(said)}\\n{rows_text(rows[node])}"];')
         if inner:
             left = int(trees.left[0, node])

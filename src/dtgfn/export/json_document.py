@@ -8,9 +8,9 @@ The document, with a NODE for the root of each tree::
      "classes": ["setosa", ...],
      "trees": [{"weight": 1.0, "root": NODE}, ...]}
 
-A NODE has ``counts`` (weighted training rows of each class) and ``value`` (probability of each
-class); a split also has ``test``, ``then`` and ``else``. A row goes to ``then`` where the test
-holds; its column is a place in "columns"::
+A NODE has ``rows`` (weighted training rows), ``counts`` (those of each class) and ``value``
+(probability of each class); a split also has ``test``, ``then`` and ``else``. A row goes to
+``then`` where the test holds; its column is a place in "columns"::
 
     {"column": 0, "at_most": 2.45}      the number is there and at most 2.45
     {"column": 1, "is": false}          the boolean is there and false
@@ -18,33 +18,37 @@ holds; its column is a place in "columns"::
     {"column": 2, "present": true}      the cell is not missing
 
 "has_missing" tells whether training had missing cells, "named" whether columns have names of their
-own and are to be matched by them.
+own and are to be matched by them. Of a regression "classes" is null, ``value`` is a list of one
+number and ``counts`` is left out.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import Any
 
 import numpy as np
 
 from dtgfn.binning import HALF, Binner
 from dtgfn.binning_state import binner_from_dict
-from dtgfn.forest import Forest
+from dtgfn.kernels import Floats
+from dtgfn.tree_sets import TreeSet
 from dtgfn.trees import empty_batch
 
 FORMAT, VERSION = "dtgfn-trees", 1
+LARGEST = sys.float_info.max
 TESTS = ("at_most", "is", "is_not", "present")
 
 
-def to_json(forest: Forest, indent: int | None = 1) -> str:
-    """Write the trees of a forest as a JSON document.
+def to_json(chosen: TreeSet, indent: int | None = 1) -> str:
+    """Write a set of trees as a JSON document.
 
     Examples
     --------
     >>> from dtgfn import infer
-    >>> from dtgfn.forest import take_tree
+    >>> from dtgfn.tree_sets import take_tree
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> text = to_json(take_tree(posterior))
@@ -59,17 +63,17 @@ def to_json(forest: Forest, indent: int | None = 1) -> str:
             "categories": list(spec.categories),
             "has_missing": spec.has_missing,
         }
-        for spec in forest.binner.columns
+        for spec in chosen.binner.columns
     ]
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "named": forest.binner.named,
+        "named": chosen.binner.named,
         "columns": columns,
-        "classes": [_plain(label) for label in forest.classes],
+        "classes": None if chosen.classes is None else [_plain(c) for c in chosen.classes],
         "trees": [
-            {"weight": float(weight), "root": _node(forest, b, 0)}
-            for b, weight in enumerate(forest.weight)
+            {"weight": float(weight), "root": _node(chosen, b, 0)}
+            for b, weight in enumerate(chosen.weight)
         ],
     }
     return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
@@ -80,18 +84,21 @@ def _plain(label: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
-def _node(forest: Forest, b: int, node: int) -> dict[str, Any]:
-    trees = forest.trees
-    said = {"counts": forest.counts[b, node].tolist(), "value": forest.value[b, node].tolist()}
+def _node(chosen: TreeSet, b: int, node: int) -> dict[str, Any]:
+    trees = chosen.trees
+    said: dict[str, Any] = {"rows": float(chosen.rows[b, node])}
+    if chosen.counts is not None:
+        said["counts"] = chosen.counts[b, node].tolist()
+    said["value"] = chosen.value[b, node].tolist()
     if trees.feature[b, node] < 0:
         return said
     left = int(trees.left[b, node])
-    test = _test(forest.binner, int(trees.feature[b, node]), int(trees.cut[b, node]))
+    test = _test(chosen.binner, int(trees.feature[b, node]), int(trees.cut[b, node]))
     return {
         "test": test,
         **said,
-        "then": _node(forest, b, left),
-        "else": _node(forest, b, left + 1),
+        "then": _node(chosen, b, left),
+        "else": _node(chosen, b, left + 1),
     }
 
 
@@ -106,21 +113,22 @@ def _test(binner: Binner, feature: int, cut: int) -> dict[str, Any]:
     return {"column": known.column, "at_most": float(known.thresholds[cut])}
 
 
-def from_json(text: str | bytes) -> Forest:
-    """Read a document back: the forest predicts as the one that was written.
+def from_json(text: str | bytes) -> TreeSet:
+    """Read a document back: the trees predict as those that were written.
 
     The text may come from a stranger: what is wrong with it is said in a ValueError.
 
     Examples
     --------
-    >>> forest = from_json('''{"format": "dtgfn-trees", "version": 1, "named": true,
+    >>> trees = from_json('''{"format": "dtgfn-trees", "version": 1, "named": true,
     ...   "columns": [{"name": "x", "kind": "number", "categories": [], "has_missing": false}],
     ...   "classes": ["no", "yes"],
     ...   "trees": [{"weight": 1.0, "root": {
-    ...     "test": {"column": 0, "at_most": 2.5}, "counts": [1, 3], "value": [0.25, 0.75],
-    ...     "then": {"counts": [1, 1], "value": [0.5, 0.5]},
-    ...     "else": {"counts": [0, 2], "value": [0.0, 1.0]}}}]}''')
-    >>> forest.predict_proba([[2.0], [3.0]]).tolist()
+    ...     "test": {"column": 0, "at_most": 2.5},
+    ...     "rows": 4, "counts": [1, 3], "value": [0.25, 0.75],
+    ...     "then": {"rows": 2, "counts": [1, 1], "value": [0.5, 0.5]},
+    ...     "else": {"rows": 2, "counts": [0, 2], "value": [0.0, 1.0]}}}]}''')
+    >>> trees.average([[2.0], [3.0]]).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
 
     """
@@ -133,13 +141,19 @@ def from_json(text: str | bytes) -> Forest:
     _demand(document.get("version") == VERSION, f"its version is not {VERSION}")
     trees, classes = document.get("trees"), document.get("classes")
     _demand(isinstance(trees, list) and bool(trees), "it has no list of trees")
-    _demand(isinstance(classes, list) and bool(classes), "it has no list of classes")
-    plain = all(isinstance(label, bool | int | float | str) for label in classes)
-    _demand(plain and len(set(map(str, classes))) == len(classes), "its classes are not distinct")
-    nodes = [_flat_nodes(tree, len(classes)) for tree in trees]
+    _check_classes(classes)
+    nodes = [_flat_nodes(tree, None if classes is None else len(classes)) for tree in trees]
     weight = np.array([tree["weight"] for tree in trees], dtype=np.float64)
     _demand(abs(weight.sum() - 1) < 1e-6, "its weights do not add up to one")
-    return _forest_of(nodes, weight, _binner_of(document, nodes), classes)
+    return _tree_set_of(nodes, weight, _binner_of(document, nodes), classes)
+
+
+def _check_classes(classes: Any) -> None:
+    if classes is not None:
+        _demand(isinstance(classes, list) and bool(classes), "it has no list of classes")
+        plain = all(isinstance(label, bool | int | float | str) for label in classes)
+        distinct = plain and len(set(map(str, classes))) == len(classes)
+        _demand(distinct, "its classes are not distinct")
 
 
 def _demand(condition: bool, fault: str) -> None:
@@ -147,18 +161,19 @@ def _demand(condition: bool, fault: str) -> None:
         raise ValueError(f"This is not a document of trees: {fault}.")
 
 
-def _flat_nodes(tree: Any, n_classes: int) -> list[dict[str, Any]]:
+def _flat_nodes(tree: Any, n_classes: int | None) -> list[dict[str, Any]]:
     """Nodes of one tree, parents first; each split gets the place of its left child."""
     _demand(isinstance(tree, dict) and {"weight", "root"} <= tree.keys(), "a tree lacks its root")
-    _demand(_numbers([tree["weight"]], 1), "a tree's weight is no number of at least zero")
+    _demand(_numbers([tree["weight"]], 1, 0), "a tree's weight is no number of at least zero")
     found = [tree["root"]]
     for node in found:  # grows as it goes
         _demand(isinstance(node, dict), "a node is no object")
-        for name in ("counts", "value"):
-            _demand(
-                _numbers(node.get(name), n_classes),
-                f"the {name} of a node are not {n_classes} numbers of at least zero",
-            )
+        _demand(_numbers([node.get("rows")], 1, 0), "the rows of a node are no number")
+        least, length = (-math.inf, 1) if n_classes is None else (0, n_classes)
+        valued = _numbers(node.get("value"), length, least)
+        _demand(valued, f"a node's value is not {length} numbers")
+        counted = n_classes is None or _numbers(node.get("counts"), length, 0)
+        _demand(counted, f"a node's counts are not {length} numbers")
         if "test" in node:
             _demand({"then", "else"} <= node.keys(), "a split lacks a side")
             node["left"] = len(found)
@@ -166,11 +181,12 @@ def _flat_nodes(tree: Any, n_classes: int) -> list[dict[str, Any]]:
     return found
 
 
-def _numbers(values: Any, length: int) -> bool:
+def _numbers(values: Any, length: int, least: float) -> bool:
+    """Whether it is a list of so many finite numbers, none below ``least``."""
     return (
         isinstance(values, list)
         and len(values) == length
-        and all(type(v) in (int, float) and 0 <= v < math.inf for v in values)
+        and all(type(v) in (int, float) and least <= v and abs(v) <= LARGEST for v in values)
     )
 
 
@@ -209,20 +225,23 @@ def _parts(test: Any, n_columns: int) -> tuple[int, str, Any]:
     return column, kind, test[kind]
 
 
-def _forest_of(
-    trees: list[list[dict[str, Any]]], weight: np.ndarray, binner: Binner, classes: list[Any]
-) -> Forest:
+def _tree_set_of(
+    trees: list[list[dict[str, Any]]], weight: Floats, binner: Binner, classes: list[Any] | None
+) -> TreeSet:
     batch = empty_batch(len(trees), max(map(len, trees)))
-    value = np.zeros((*batch.feature.shape, len(classes)))
-    counts = np.zeros_like(value)
+    value = np.zeros((*batch.feature.shape, len(classes or "1")))
+    counts, rows = np.zeros_like(value), np.zeros(batch.feature.shape)
     for b, nodes in enumerate(trees):
         batch.n_nodes[b] = len(nodes)
         for place, node in enumerate(nodes):
-            value[b, place], counts[b, place] = node["value"], node["counts"]
+            value[b, place], rows[b, place] = node["value"], node["rows"]
+            counts[b, place] = node.get("counts", 0) if classes else 0
             if "test" in node:
                 batch.feature[b, place], batch.cut[b, place] = _split_of(binner, node["test"])
                 batch.left[b, place] = node["left"]
-    return Forest(batch, weight, value, counts, binner, np.array(classes))
+    if classes is None:
+        return TreeSet(batch, weight, value, rows, None, binner, None)
+    return TreeSet(batch, weight, value, rows, counts, binner, np.array(classes))
 
 
 def _split_of(binner: Binner, test: dict[str, Any]) -> tuple[int, int]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dtgfn.forest import Forest, leaf_text, rows_text, split_text
+from dtgfn.tree_sets import TreeSet, leaf_text, rows_text, split_text
 
 # What Mermaid, or the HTML and Markdown that it makes of a label, would read as its own.
 SPECIAL = frozenset("\"#&;<>`%\\*_~|{}[]()^$@'")
 
 
-def to_mermaid(forest: Forest) -> str:
-    """Write the first tree of a forest as a flowchart, e.g. for a Markdown page.
+def to_mermaid(chosen: TreeSet) -> str:
+    """Write the first tree of a set as a flowchart, e.g. for a Markdown page.
 
     Examples
     --------
     >>> from dtgfn import infer
-    >>> from dtgfn.forest import take_tree
+    >>> from dtgfn.tree_sets import take_tree
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> print(to_mermaid(take_tree(posterior)))
@@ -26,11 +26,11 @@ def to_mermaid(forest: Forest) -> str:
       n0 -->|no| n2
 
     """
-    trees, rows = forest.trees, forest.rows[0]
+    trees, rows = chosen.trees, chosen.rows[0]
     nodes, edges = [], []
     for node in range(int(trees.n_nodes[0])):
         inner = trees.feature[0, node] >= 0
-        said = split_text(forest, 0, node)[0] if inner else leaf_text(forest, 0, node)
+        said = split_text(chosen, 0, node)[0] if inner else leaf_text(chosen, 0, node)
         opening, closing = "[]" if inner else "()"
         label = f'"{escape(said)}<br/>{rows_text(rows[node])}"'
         nodes.append(f"  n{node}{opening}{label}{closing}")

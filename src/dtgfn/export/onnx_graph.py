@@ -11,26 +11,28 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dtgfn.binning import Binner, ColumnSpec
-from dtgfn.forest import Forest
 from dtgfn.kernels import Floats, Ints
+from dtgfn.tree_sets import TreeSet
 
 PRIVATE = "dtgfn place of "
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # old enough for most runtimes
 
 
-def to_onnx(forest: Forest) -> Any:
-    """Make an ``onnx.ModelProto`` of a forest, the weighted average of its trees.
+def to_onnx(chosen: TreeSet) -> Any:
+    """Make an ``onnx.ModelProto`` of a set of trees, their weighted average.
 
     Without categories there is one input, ``X``, double [n, columns], NaN for missing. With
     categories each column is an input [n, 1] of its own, named as the column: doubles, or strings
-    with "" for missing. Outputs are ``label`` [n] and ``probabilities`` float [n, C].
+    with "" for missing. Outputs are ``label`` [n] and ``probabilities`` float [n, C]; of a
+    regression ``value`` float [n, 1], as exact as float32 numbers are.
 
     Examples
     --------
     >>> from dtgfn import infer
-    >>> from dtgfn.forest import take_tree
+    >>> from dtgfn.tree_sets import take_tree
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> model = to_onnx(take_tree(posterior))
@@ -42,28 +44,31 @@ def to_onnx(forest: Forest) -> Any:
 
     """
     helper, types = _import_onnx()
-    inputs, nodes = _columns(forest, helper, types)
-    n_classes = forest.value.shape[2]
-    nodes += [
+    inputs, nodes = _columns(chosen, helper, types)
+    name, n_targets = "value" if chosen.classes is None else "probabilities", chosen.value.shape[2]
+    attributes = _ensemble(chosen, helper, types)
+    nodes.append(
         helper.make_node(
             "TreeEnsembleRegressor",
             ["X"],
-            ["probabilities"],
+            [name],
             domain="ai.onnx.ml",
             aggregate_function="SUM",
-            n_targets=n_classes,
-            **_ensemble(forest, helper, types),
-        ),
-        helper.make_node("ArgMax", ["probabilities"], ["best"], axis=1, keepdims=0),
-        helper.make_node("Gather", ["classes", "best"], ["label"]),
-    ]
-    classes, kind = _classes(forest, helper, types)
-    outputs = [
-        helper.make_tensor_value_info("label", kind, [None]),
-        helper.make_tensor_value_info("probabilities", types.FLOAT, [None, n_classes]),
-    ]
+            n_targets=n_targets,
+            **attributes,
+        )
+    )
+    outputs, constants = [helper.make_tensor_value_info(name, types.FLOAT, [None, n_targets])], []
+    if chosen.classes is not None:
+        nodes += [
+            helper.make_node("ArgMax", [name], ["best"], axis=1, keepdims=0),
+            helper.make_node("Gather", ["classes", "best"], ["label"]),
+        ]
+        classes, kind = _classes(chosen.classes, helper, types)
+        outputs.insert(0, helper.make_tensor_value_info("label", kind, [None]))
+        constants.append(classes)
     return helper.make_model(
-        helper.make_graph(nodes, "dtgfn", inputs, outputs, [classes]),
+        helper.make_graph(nodes, "dtgfn", inputs, outputs, constants),
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
         ir_version=IR_VERSION,
         producer_name="dtgfn",
@@ -78,21 +83,21 @@ def _import_onnx() -> tuple[Any, Any]:
     return helper, TensorProto
 
 
-def _classes(forest: Forest, helper: Any, types: Any) -> tuple[Any, Any]:
+def _classes(classes: npt.NDArray[Any], helper: Any, types: Any) -> tuple[Any, Any]:
     """The labels as a tensor, whole numbers or text, and its type."""
-    if forest.classes.dtype.kind in "iu":
-        values, kind = forest.classes.astype(np.int64).tolist(), types.INT64
+    if classes.dtype.kind in "iu":
+        values, kind = classes.astype(np.int64).tolist(), types.INT64
     else:
-        values, kind = [name.encode() for name in forest.outputs], types.STRING
+        values, kind = [str(label).encode() for label in classes], types.STRING
     return helper.make_tensor("classes", kind, [len(values)], values), kind
 
 
-def _columns(forest: Forest, helper: Any, types: Any) -> tuple[list[Any], list[Any]]:
+def _columns(chosen: TreeSet, helper: Any, types: Any) -> tuple[list[Any], list[Any]]:
     """Inputs, and the nodes that make one matrix "X" of them."""
-    columns = forest.binner.columns
+    columns = chosen.binner.columns
     if all(spec.kind != "category" for spec in columns):
         return [helper.make_tensor_value_info("X", types.DOUBLE, [None, len(columns)])], []
-    taken = {"X", "probabilities", "best", "label", "classes"}
+    taken = {"X", "probabilities", "best", "label", "classes", "value"}
     inputs, nodes, parts = [], [], []
     for place, spec in enumerate(columns):
         if spec.name in taken or spec.name.startswith(PRIVATE):
@@ -128,16 +133,16 @@ def _place_of(spec: ColumnSpec, name: str, helper: Any, types: Any) -> list[Any]
     return [found, helper.make_node("Cast", [f"{name} as float"], [name], to=types.DOUBLE)]
 
 
-def _ensemble(forest: Forest, helper: Any, types: Any) -> dict[str, Any]:
+def _ensemble(chosen: TreeSet, helper: Any, types: Any) -> dict[str, Any]:
     """Attributes of the operator: nodes of all trees, and what their leaves add per class."""
-    trees, n_classes = forest.trees, forest.value.shape[2]
+    trees, n_classes = chosen.trees, chosen.value.shape[2]
     used = np.arange(trees.feature.shape[1]) < trees.n_nodes[:, None]
     tree, node = np.nonzero(used)
     feature, cut = trees.feature[used], trees.cut[used]
-    column, threshold, modes = _tests(forest.binner, feature, cut)
+    column, threshold, modes = _tests(chosen.binner, feature, cut)
     inner = feature >= 0
     leaf_tree, leaf_node = tree[~inner], node[~inner]
-    value = forest.value[leaf_tree, leaf_node] * forest.weight[leaf_tree, None]
+    value = chosen.value[leaf_tree, leaf_node] * chosen.weight[leaf_tree, None]
 
     def doubles(name: str, values: Floats) -> Any:
         return helper.make_tensor(name, types.DOUBLE, [values.size], values.tolist())

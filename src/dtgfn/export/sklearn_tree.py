@@ -7,33 +7,33 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.ensemble import VotingClassifier
+from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import LabelEncoder
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, TREE_LEAF, TREE_UNDEFINED, Tree
 from sklearn.utils import Bunch, Tags
 
 from dtgfn.binning import Binner, encode
-from dtgfn.forest import Forest
 from dtgfn.kernels import Floats
 from dtgfn.tables import as_table, listing
+from dtgfn.tree_sets import TreeSet
 
 Columns = Literal["auto", "raw", "codes"]
 RowType = Literal["float64", "float32"]
 
 
 def to_sklearn(
-    forest: Forest, columns: Columns = "auto", dtype: RowType = "float64"
-) -> DecisionTreeClassifier | VotingClassifier | Pipeline:
-    """Make a fitted scikit-learn estimator of a forest.
+    chosen: TreeSet, columns: Columns = "auto", dtype: RowType = "float64"
+) -> BaseEstimator:
+    """Make a fitted scikit-learn estimator of a set of trees.
 
-    One tree gives a ``DecisionTreeClassifier``, several a soft ``VotingClassifier`` of such trees
-    with their weights.
+    One tree gives a ``DecisionTreeClassifier`` (or ``DecisionTreeRegressor``), several a soft
+    ``VotingClassifier`` (or ``VotingRegressor``) of such trees with their weights.
 
     Parameters
     ----------
-    forest : Forest
+    chosen : TreeSet
         The trees.
     columns : {"auto", "raw", "codes"}
         "raw" gives trees on the user's number and boolean columns, in their order. "codes" gives a
@@ -49,7 +49,7 @@ def to_sklearn(
     --------
     >>> from sklearn.tree import export_text
     >>> from dtgfn import infer
-    >>> from dtgfn.forest import take_tree
+    >>> from dtgfn.tree_sets import take_tree
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> print(export_text(to_sklearn(take_tree(posterior))))
@@ -65,17 +65,17 @@ def to_sklearn(
     ):
         if value not in allowed:
             raise ValueError(f"{name}={value!r} is not known; give one of {', '.join(allowed)}.")
-    texts = [spec.name for spec in forest.binner.columns if spec.kind == "category"]
+    texts = [spec.name for spec in chosen.binner.columns if spec.kind == "category"]
     if columns == "raw" and texts:
         raise ValueError(
             f"A scikit-learn tree takes numbers, but {listing(texts)} have categories; "
             "give columns='codes' for a pipeline that encodes them."
         )
     if columns == "codes" or texts:
-        encoder = CodeEncoder(forest.binner).fit()
-        fitted = [_on_codes(forest, b) for b in range(len(forest.trees))]
-        return Pipeline([("codes", encoder), ("tree", _averaged(fitted, forest))])
-    return _averaged([_on_columns(forest, b, dtype) for b in range(len(forest.trees))], forest)
+        encoder = CodeEncoder(chosen.binner).fit()
+        fitted = [_on_codes(chosen, b) for b in range(len(chosen.trees))]
+        return Pipeline([("codes", encoder), ("tree", _averaged(fitted, chosen))])
+    return _averaged([_on_columns(chosen, b, dtype) for b in range(len(chosen.trees))], chosen)
 
 
 class CodeEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -118,28 +118,30 @@ class CodeEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _averaged(
-    trees: list[DecisionTreeClassifier], forest: Forest
-) -> DecisionTreeClassifier | VotingClassifier:
+def _averaged(trees: list[BaseEstimator], chosen: TreeSet) -> BaseEstimator:
     """One tree as it is, several as a fitted weighted vote."""
     if len(trees) == 1:
         return trees[0]
     named = [(f"tree {b}", tree) for b, tree in enumerate(trees)]
-    model = VotingClassifier(named, voting="soft", weights=forest.weight.tolist())
-    model.estimators_, model.classes_ = trees, forest.classes
+    weight = chosen.weight.tolist()
+    if chosen.classes is None:
+        model = VotingRegressor(named, weights=weight)
+    else:
+        model = VotingClassifier(named, voting="soft", weights=weight)
+        model.le_ = LabelEncoder()
+        model.classes_ = model.le_.classes_ = chosen.classes
+    model.estimators_ = trees
     model.named_estimators_ = Bunch(**dict(named))
-    model.le_ = LabelEncoder()
-    model.le_.classes_ = forest.classes
     return model
 
 
-def _on_codes(forest: Forest, b: int) -> DecisionTreeClassifier:
-    cut = forest.trees.cut[b].astype(np.float64) + 0.5
-    return _fitted(forest, b, cut, len(forest.binner.features))
+def _on_codes(chosen: TreeSet, b: int) -> BaseEstimator:
+    cut = chosen.trees.cut[b].astype(np.float64) + 0.5
+    return _fitted(chosen, b, cut, len(chosen.binner.features))
 
 
-def _on_columns(forest: Forest, b: int, dtype: RowType) -> DecisionTreeClassifier:
-    binner, trees = forest.binner, forest.trees
+def _on_columns(chosen: TreeSet, b: int, dtype: RowType) -> BaseEstimator:
+    binner, trees = chosen.binner, chosen.trees
     threshold = np.zeros(trees.feature.shape[1])
     for node in np.flatnonzero(trees.feature[b] >= 0):
         feature, cut = binner.features[trees.feature[b, node]], trees.cut[b, node]
@@ -147,32 +149,35 @@ def _on_columns(forest: Forest, b: int, dtype: RowType) -> DecisionTreeClassifie
         exact = feature.thresholds[cut] if cut < len(feature.thresholds) else np.inf
         threshold[node] = np.float32(exact) if dtype == "float64" else exact
     # Without categories the features are the columns.
-    model = _fitted(forest, b, threshold, len(binner.columns))
+    model = _fitted(chosen, b, threshold, len(binner.columns))
     if binner.named:
         model.feature_names_in_ = np.array(binner.column_names, dtype=object)
     return model
 
 
-def _fitted(forest: Forest, b: int, threshold: Floats, n_features: int) -> DecisionTreeClassifier:
+def _fitted(chosen: TreeSet, b: int, threshold: Floats, n_features: int) -> BaseEstimator:
     """Fill a scikit-learn tree with the nodes of tree ``b``; threshold [N] is in its units."""
-    n_nodes = int(forest.trees.n_nodes[b])
-    feature, left = forest.trees.feature[b, :n_nodes], forest.trees.left[b, :n_nodes]
-    value, rows = forest.value[b, :n_nodes], forest.rows[b, :n_nodes]
+    n_nodes = int(chosen.trees.n_nodes[b])
+    feature, left = chosen.trees.feature[b, :n_nodes], chosen.trees.left[b, :n_nodes]
+    value, rows = chosen.value[b, :n_nodes], chosen.rows[b, :n_nodes]
     inner = feature >= 0
     nodes = np.zeros(n_nodes, dtype=NODE_DTYPE)
     nodes["left_child"] = np.where(inner, left, TREE_LEAF)
     nodes["right_child"] = np.where(inner, left + 1, TREE_LEAF)
     nodes["feature"] = np.where(inner, feature, TREE_UNDEFINED)
     nodes["threshold"] = np.where(inner, threshold[:n_nodes], TREE_UNDEFINED)
-    nodes["impurity"] = 1 - (value**2).sum(axis=1)
+    if chosen.classes is not None:
+        nodes["impurity"] = 1 - (value**2).sum(axis=1)
     nodes["n_node_samples"] = np.maximum(np.rint(rows), 1)
     nodes["weighted_n_node_samples"] = rows
-    depth = int(forest.trees[b : b + 1].depth[0])
+    depth = int(chosen.trees[b : b + 1].depth[0])
     tree = Tree(n_features, np.array([value.shape[1]], dtype=np.intp), 1)
     state = {"max_depth": depth, "node_count": n_nodes, "nodes": nodes}
     tree.__setstate__(state | {"values": np.ascontiguousarray(value[:, None, :])})
-    model = DecisionTreeClassifier(max_depth=depth or None)
+    kind = DecisionTreeRegressor if chosen.classes is None else DecisionTreeClassifier
+    model = kind(max_depth=depth or None)
     model.n_features_in_, model.n_outputs_, model.max_features_ = n_features, 1, n_features
-    model.classes_, model.n_classes_ = forest.classes, np.intp(value.shape[1])
+    if chosen.classes is not None:
+        model.classes_, model.n_classes_ = chosen.classes, np.intp(value.shape[1])
     model.tree_ = tree
     return model

@@ -1,4 +1,4 @@
-"""Forest: trees taken from a posterior to be shown or exported, with what their nodes hold."""
+"""TreeSet: trees taken from a posterior to be shown or exported, with what their nodes hold."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from dtgfn.binning import Binner, ColumnSpec, encode, rule
 from dtgfn.consensus import consensus_tree
 from dtgfn.distances import tally
 from dtgfn.kernels import Codes, Floats
+from dtgfn.nodes import describe_nodes
 from dtgfn.posterior import TreePosterior
-from dtgfn.predict import leaf_probabilities
-from dtgfn.score import leaf_log_marginal
 from dtgfn.tables import as_table
-from dtgfn.trees import TreeBatch, node_counts, route
+from dtgfn.trees import TreeBatch, route
 
 Which = TreeBatch | int | str | None
 
 
 @dataclass(frozen=True, eq=False)
-class Forest:
+class TreeSet:
     """B weighted trees, their columns and what every node says.
 
     Attributes
@@ -33,34 +32,32 @@ class Forest:
     weight : float64 [B]
         Share of each tree in the prediction; sums to one.
     value : float64 [B, N, K]
-        What each node predicts: the probability of each class.
-    counts : float64 [B, N, K]
-        Weighted training rows of each class at each node.
+        What each node predicts: the probability of each class, or one number.
+    rows : float64 [B, N]
+        Weighted training rows at each node.
+    counts : float64 [B, N, K] or None
+        Those of each class; None for numbers.
     binner : Binner
         The user's columns; made-up ones, ``code 0``, ..., if the engine was given codes.
-    classes : array [K]
-        The user's label of each class.
+    classes : array [K] or None
+        The user's label of each class; None for numbers.
 
     """
 
     trees: TreeBatch
     weight: Floats
     value: Floats
-    counts: Floats
+    rows: Floats
+    counts: Floats | None
     binner: Binner
-    classes: npt.NDArray[Any]
+    classes: npt.NDArray[Any] | None
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
         """Name of each of the K values."""
-        return tuple(str(label) for label in self.classes)
+        return ("value",) if self.classes is None else tuple(map(str, self.classes))
 
-    @cached_property
-    def rows(self) -> Floats:
-        """Weighted number of training rows at every node [B, N]."""
-        return np.asarray(self.counts.sum(axis=2))
-
-    def predict_proba(self, X: Any) -> Floats:
+    def average(self, X: Any) -> Floats:
         """Weighted average of what the trees say of each row of a table [n, K]."""
         leaves = route(self.trees, encode(self.binner, as_table(X)))
         out = np.zeros((leaves.shape[1], self.value.shape[2]))
@@ -79,7 +76,7 @@ def as_posterior(source: Any) -> TreePosterior:
     return posterior
 
 
-def take_forest(source: Any, trees: Which = "best") -> Forest:
+def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     """Take trees from a posterior or a fitted model.
 
     ``trees`` is "best" (or None), "consensus", "all" (the sampled trees with their weights, equal
@@ -90,32 +87,29 @@ def take_forest(source: Any, trees: Which = "best") -> Forest:
     >>> from dtgfn import infer
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3, random_state=0)
-    >>> take_forest(posterior, "all").trees.n_splits.tolist()
+    >>> take_trees(posterior, "all").trees.n_splits.tolist()
     [1, 1, 1]
 
     """
     posterior = as_posterior(source)
-    chosen, weight = _choose(posterior, trees)
-    rows, score = posterior.rows, posterior.score
-    counts, _ = node_counts(chosen, rows.codes, rows.labels, rows.weight, score.n_classes)
+    batch, weight = _choose(posterior, trees)
+    nodes = describe_nodes(posterior, batch)
     classes = posterior.classes
-    return Forest(
-        trees=chosen,
-        weight=weight,
-        value=leaf_probabilities(chosen, rows, score),
-        counts=counts,
-        binner=posterior.binner or _binner_of_codes(rows.codes, chosen),
-        classes=np.arange(score.n_classes) if classes is None else np.asarray(classes),
-    )
+    if nodes.counts is None:
+        classes = None
+    elif classes is None:
+        classes = np.arange(nodes.counts.shape[2])
+    binner = posterior.binner or _binner_of_codes(posterior.rows.codes, batch)
+    return TreeSet(batch, weight, *nodes, binner=binner, classes=classes)
 
 
-def take_tree(source: Any, tree: Which = "best") -> Forest:
+def take_tree(source: Any, tree: Which = "best") -> TreeSet:
     """Take one tree; refuse what stands for several."""
     if isinstance(tree, str) and tree == "all":
         raise ValueError("tree='all' is many trees; give 'best', 'consensus' or a tree's place.")
     if isinstance(tree, TreeBatch) and len(tree) != 1:
         raise ValueError(f"tree is a batch of {len(tree)} trees; give a batch of one.")
-    return take_forest(source, tree)
+    return take_trees(source, tree)
 
 
 def _choose(posterior: TreePosterior, which: Which) -> tuple[TreeBatch, Floats]:
@@ -154,23 +148,18 @@ def _binner_of_codes(codes: Codes, trees: TreeBatch) -> Binner:
     return Binner(tuple(columns), False, "midpoint", highest)
 
 
-def node_log_marginals(posterior: TreePosterior, trees: TreeBatch) -> Floats:
-    """Log m of the training rows at every node [B, N], as if it were a leaf."""
-    rows, score = posterior.rows, posterior.score
-    counts, _ = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
-    return leaf_log_marginal(counts, score)
-
-
-def split_text(forest: Forest, b: int, node: int) -> tuple[str, str]:
+def split_text(chosen: TreeSet, b: int, node: int) -> tuple[str, str]:
     """Words for what goes left and what goes right at a split."""
-    feature = forest.binner.features[int(forest.trees.feature[b, node])]
-    return rule(feature, int(forest.trees.cut[b, node]))
+    feature = chosen.binner.features[int(chosen.trees.feature[b, node])]
+    return rule(feature, int(chosen.trees.cut[b, node]))
 
 
-def leaf_text(forest: Forest, b: int, node: int) -> str:
-    """What a leaf says: the likeliest class and its probability."""
-    best = int(np.argmax(forest.value[b, node]))
-    return f"{forest.outputs[best]}  {forest.value[b, node, best]:.3f}"
+def leaf_text(chosen: TreeSet, b: int, node: int) -> str:
+    """What a leaf says: the likeliest class and its probability, or its number."""
+    if chosen.classes is None:
+        return f"{chosen.value[b, node, 0]:.6g}"
+    best = int(np.argmax(chosen.value[b, node]))
+    return f"{chosen.outputs[best]}  {chosen.value[b, node, best]:.3f}"
 
 
 def rows_text(n_rows: float) -> str:
@@ -179,5 +168,9 @@ def rows_text(n_rows: float) -> str:
     >>> rows_text(1), rows_text(2.5)
     ('1 row', '2.5 rows')
     """
-    shown = str(int(n_rows)) if float(n_rows).is_integer() else f"{n_rows:g}"
-    return "1 row" if n_rows == 1 else f"{shown} rows"
+    return f"{number_text(n_rows)} row" + ("" if n_rows == 1 else "s")
+
+
+def number_text(number: float) -> str:
+    """A count of rows, whole if it is."""
+    return str(int(number)) if float(number).is_integer() else f"{number:g}"

@@ -1,0 +1,62 @@
+"""What the nodes of trees hold, in the user's units: the one place here that asks leaf models."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dtgfn.kernels import Codes, Floats
+from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
+from dtgfn.posterior import ModelAverage, TreePosterior
+from dtgfn.predict import average_trees, leaf_probabilities
+from dtgfn.score import leaf_log_marginal
+from dtgfn.trees import TreeBatch, node_sums
+
+
+class Nodes(NamedTuple):
+    """What every node of B trees would be as a leaf.
+
+    ``value`` [B, N, K] is what it predicts: class probabilities, or one number. ``rows`` [B, N] is
+    the weight of its training rows, ``counts`` [B, N, C] that of each class (None for numbers).
+    """
+
+    value: Floats
+    rows: Floats
+    counts: Floats | None
+
+
+def describe_nodes(posterior: TreePosterior, trees: TreeBatch) -> Nodes:
+    """Ask the leaf model about every node of trees [B]."""
+    rows, leaf = posterior.rows, posterior.score.leaf
+    value = predicted(leaf, leaf_probabilities(trees, rows, posterior.score))
+    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, leaf)
+    if isinstance(leaf, DirichletLeaf):
+        return Nodes(value, np.asarray(sums.sum(axis=2)), sums)
+    return Nodes(value, sums[:, :, 0], None)
+
+
+def predicted(leaf: LeafModel, outputs: Floats) -> Floats:
+    """What a leaf model's outputs [..., J] predict, in the user's units [..., K]."""
+    if isinstance(leaf, NormalLeaf):
+        return np.asarray(leaf.location + leaf.scale * outputs[..., 1:2])
+    if isinstance(leaf, DirichletLeaf):
+        return outputs
+    raise TypeError(f"Leaves are {type(leaf).__name__}; only those of classes and numbers show.")
+
+
+def average_values(posterior: TreePosterior, codes: Codes) -> Floats:
+    """The posterior's averaged predictions [n, K]: exact where the engine has them."""
+    if isinstance(posterior.solution, ModelAverage):
+        outputs = posterior.solution.average(codes)
+    else:
+        trees, weight = posterior.trees, posterior.weights
+        outputs = average_trees(trees, weight, posterior.rows, posterior.score, codes)
+    return predicted(posterior.score.leaf, outputs)
+
+
+def node_log_marginals(posterior: TreePosterior, trees: TreeBatch) -> Floats:
+    """Log m of the training rows at every node [B, N], as if it were a leaf."""
+    rows, score = posterior.rows, posterior.score
+    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)
+    return leaf_log_marginal(sums, score)
