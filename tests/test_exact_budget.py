@@ -12,8 +12,8 @@ from sklearn import datasets
 
 from dtgfn.binning import encode, fit_binner
 from dtgfn.engines.exact import BudgetExceeded, cost, infer_exact
-from dtgfn.posterior import TreePosterior
 from dtgfn.leaves import DirichletLeaf
+from dtgfn.posterior import TreePosterior
 from dtgfn.score import Rows, make_score
 from dtgfn.tables import as_table
 

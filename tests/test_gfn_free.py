@@ -185,7 +185,7 @@ def test_masks_are_exactly_the_splits_with_rows_on_both_sides():
             assert nodes.n_actions[node] == len(valid)
         ranges = zip(nodes.lowest[node], nodes.highest[node], strict=True)
         assert valid == [(f, j) for f, (low, high) in enumerate(ranges) for j in range(low, high)]
-        np.testing.assert_allclose(nodes.counts[node], every.class_counts(rows))
+        np.testing.assert_allclose(nodes.sums[node], every.class_counts(rows))
 
 
 def test_uniform_actions_reach_every_tree_and_are_uniform():

@@ -12,6 +12,7 @@ SOURCE = Path(dtgfn.__file__).parent
 
 # Reading order is data-flow order: a file imports only from files above it.
 ORDER = [
+    "checks",
     "tables",
     "files",
     "binning",
@@ -85,7 +86,10 @@ ORDER = [
     "engines.gfn.fixed",
     "engines.gfn.engine",
     "engines.gfn",
+    "forest",
     "predict",
+    "uncertainty",
+    "regression",
     "distances",
     "comparison",
     "diagnostics",
@@ -104,6 +108,9 @@ ORDER = [
     "export.sklearn_tree",
     "export.onnx_graph",
     "export",
+    "estimators.base",
+    "estimators.classifier",
+    "estimators.regressor",
     "estimators",
     "storage",
     "summary",

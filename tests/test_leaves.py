@@ -68,7 +68,9 @@ def test_normal_outputs_are_moments_of_the_predictive_distribution(leaf, z):
     write_outputs(sums_of(leaf, z), leaf.terms(), out)
     expected = predictive(leaf, z)
     np.testing.assert_allclose(out[:2], [1.0, expected.mean()], rtol=1e-9, atol=1e-9)
-    assert out[2] - out[1] ** 2 == pytest.approx(expected.var(), rel=1e-8)
+    assert out[3] - out[1] ** 2 == pytest.approx(expected.var(), rel=1e-8)
+    rows = leaf.strength + len(z)
+    assert out[2] * (rows + 1) / rows == pytest.approx(expected.var(), rel=1e-8)
 
 
 def test_normal_marginal_is_the_integral_over_mean_and_variance():

@@ -15,8 +15,8 @@ from dtgfn.trees import (
     check_trees,
     empty_batch,
     from_splits,
-    node_sums,
     node_depths,
+    node_sums,
     route,
 )
 

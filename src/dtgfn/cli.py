@@ -189,14 +189,14 @@ def predict(
 
     from dtgfn.binning import encode
     from dtgfn.files import read_table
-    from dtgfn.predict import predict_proba
+    from dtgfn.predict import average_outputs
     from dtgfn.storage import load
 
     if out != "-":
         _check_out(Path(out), data, model)
     fitted = load(model)
     codes = encode(fitted.binner_, read_table(data), allow_extra=True)
-    probability = predict_proba(fitted.posterior_, codes)
+    probability = average_outputs(fitted.posterior_, codes)
     frame = pandas.DataFrame({"prediction": fitted.classes_[probability.argmax(axis=1)]})
     for c, name in enumerate(fitted.posterior_.class_names):
         frame[f"p({name})"] = probability[:, c]

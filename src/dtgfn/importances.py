@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
+from dtgfn.checks import check_choice
 from dtgfn.kernels import Floats
 from dtgfn.nodes import node_log_marginals
 from dtgfn.posterior import TreePosterior
@@ -146,8 +147,7 @@ def co_occurrence(
     (4, 4)
 
     """
-    if measure not in ("probability", "lift"):
-        raise ValueError(f"measure={measure!r} is not known; give 'probability' or 'lift'.")
+    check_choice("measure", measure, ("probability", "lift"))
     import pandas
 
     chosen = take_trees(source, "all")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn.binning import Binning
+from dtgfn.checks import check_choice, check_whole
 from dtgfn.diagnostics import warn_if_untrustworthy
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.settings import SETTING_NAMES
@@ -178,18 +179,3 @@ def check_options(engine: str, options: dict[str, Any]) -> None:
             similar = difflib.get_close_matches(name, everything, 1)
             way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
             raise ValueError(f"{name!r} is not an option of engine {engine!r}; {way_out}")
-
-
-def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse a value that is not among the allowed ones."""
-    if value not in allowed:
-        raise ValueError(f"{name}={value!r} is not known; give one of {', '.join(allowed)}.")
-
-
-def check_whole(name: str, value: object, low: int, high: int) -> None:
-    """Refuse what is not a whole number from low to high."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not low <= value <= high:  # type: ignore[operator]
-        raise ValueError(
-            f"{name}={value!r} is out of range; give a whole number from {low} to {high}."
-        )

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dtgfn.leaves import Floats, add_row
+from dtgfn.leaves import add_row
 
 Codes = npt.NDArray[np.uint16]
 Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)

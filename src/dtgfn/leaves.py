@@ -27,6 +27,7 @@ from numba.extending import overload
 from scipy.special import gammaln
 
 Floats = npt.NDArray[np.float64]
+Longs = npt.NDArray[np.int64]
 
 MOST_TABULATED = 10_000_000
 
@@ -87,7 +88,7 @@ class NormalLeaf:
 
     The engines see z = (y - location) / scale. In a leaf, z is Normal(mean, variance) with
     mean ~ Normal(0, variance / strength) and variance ~ InverseGamma(shape, spread); log m is that
-    of y in its own units. Outputs are 1, E[z] and E[z^2]; the first tells the mass.
+    of y in its own units. Outputs are 1 (which tells the mass), E[z], E[variance] and E[z^2].
     """
 
     location: float = 0.0
@@ -103,8 +104,8 @@ class NormalLeaf:
 
     @property
     def n_outputs(self) -> int:
-        """1, E[z], E[z^2]."""
-        return 3
+        """1, E[z], E[variance], E[z^2]."""
+        return 4
 
     def terms(self, weight: Floats | None = None) -> NormalTerms:
         """Tabulate lnG(shape + k / 2) - lnG(shape), if all weights are whole."""
@@ -215,11 +216,11 @@ def _normal_outputs(sums: Floats, leaf: NormalTerms, out: Floats) -> None:
     """Moments of the predictive Student t distribution."""
     rows = leaf.strength + sums[0]
     mean = sums[1] / rows
-    variance = posterior_spread(sums, leaf) * (rows + 1.0) / rows
-    variance /= leaf.shape + 0.5 * sums[0] - 1.0
+    variance = posterior_spread(sums, leaf) / (leaf.shape + 0.5 * sums[0] - 1.0)
     out[0] = 1.0
     out[1] = mean
-    out[2] = variance + mean * mean
+    out[2] = variance
+    out[3] = variance * (1.0 + 1.0 / rows) + mean * mean
 
 
 @njit(cache=True, nogil=True)
@@ -293,6 +294,20 @@ def _write_outputs(sums, leaf, out):  # type: ignore[no-untyped-def]
 def _row_mass(sums, leaf):  # type: ignore[no-untyped-def]
     chosen = FUNCTIONS[leaf.instance_class].row_mass
     return lambda sums, leaf: chosen(sums, leaf)
+
+
+@njit(cache=True, nogil=True)
+def add_rows(target: Any, weight: Floats, member: Longs, leaf: Any, sums: Floats) -> None:
+    """Add each row [n] to the sums [P, K] that it belongs to."""
+    for i in range(target.shape[0]):
+        add_row(sums[member[i]], target[i], weight[i], leaf)
+
+
+def row_sums(target: npt.NDArray[Any], weight: Floats, leaf: LeafModel) -> Floats:
+    """What each row adds to sums [n, K]."""
+    sums = np.zeros((len(target), leaf.n_sums))
+    add_rows(target, weight, np.arange(len(target)), leaf.terms(), sums)
+    return sums
 
 
 @njit(cache=True, nogil=True)

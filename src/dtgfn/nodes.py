@@ -8,8 +8,8 @@ import numpy as np
 
 from dtgfn.kernels import Codes, Floats
 from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
-from dtgfn.posterior import ModelAverage, TreePosterior
-from dtgfn.predict import average_trees, leaf_probabilities
+from dtgfn.posterior import TreePosterior
+from dtgfn.predict import average_outputs, leaf_probabilities
 from dtgfn.score import leaf_log_marginal
 from dtgfn.trees import TreeBatch, node_sums
 
@@ -47,12 +47,7 @@ def predicted(leaf: LeafModel, outputs: Floats) -> Floats:
 
 def average_values(posterior: TreePosterior, codes: Codes) -> Floats:
     """The posterior's averaged predictions [n, K]: exact where the engine has them."""
-    if isinstance(posterior.solution, ModelAverage):
-        outputs = posterior.solution.average(codes)
-    else:
-        trees, weight = posterior.trees, posterior.weights
-        outputs = average_trees(trees, weight, posterior.rows, posterior.score, codes)
-    return predicted(posterior.score.leaf, outputs)
+    return predicted(posterior.score.leaf, average_outputs(posterior, codes))
 
 
 def node_log_marginals(posterior: TreePosterior, trees: TreeBatch) -> Floats:

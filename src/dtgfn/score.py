@@ -18,6 +18,7 @@ from numbers import Real
 
 import numpy as np
 
+from dtgfn.checks import check_range
 from dtgfn.kernels import Codes, Floats, Ints, node_code_ranges
 from dtgfn.leaves import LeafModel, log_marginals
 from dtgfn.trees import TreeBatch, node_depths, node_sums
@@ -147,13 +148,6 @@ def make_prior(
         if name == "bcart" and numbers and 0 < base < 1 and 0 <= decay <= 1e6:
             return BranchingPrior(float(base), float(decay))
     raise ValueError(f"split_penalty={split_penalty!r} is not a prior; {allowed}.")
-
-
-def check_range(name: str, value: float, low: float, high: float) -> None:
-    """Refuse what is not a number from low to high."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high:
-        raise ValueError(f"{name}={value!r} is out of range; give a number from {low} to {high}.")
 
 
 def leaf_log_marginal(sums: Floats, score: Score) -> Floats:

@@ -15,29 +15,35 @@ from sklearn.utils.validation import check_is_fitted
 
 import dtgfn
 from dtgfn.binning_state import binner_from_dict, binner_to_dict
+from dtgfn.checks import check_range
 from dtgfn.container import Contents, StorageError, read_container, write_container
 from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.graph import Edges
 from dtgfn.engines.exact.problem import Problem, make_problem
 from dtgfn.engines.exact.support import SupportLevel, check_support
-from dtgfn.estimators import DTGFNClassifier
-from dtgfn.posterior import TreePosterior
+from dtgfn.estimators import DTGFNClassifier, DTGFNRegressor
+from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.kernels import Floats, Ints
 from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
-from dtgfn.score import BranchingPrior, Rows, Score, check_range, make_score, merge_rows
+from dtgfn.posterior import TreePosterior
+from dtgfn.score import BranchingPrior, Rows, Score, make_score, merge_rows
+from dtgfn.tables import listing
 from dtgfn.training import MAX_CLASSES
 from dtgfn.trees import TreeBatch, check_trees
 
 KIND = "dtgfn-model"
 VERSION = 2  # 1 knew leaves of classes only
 LEAVES: dict[str, type] = {"dirichlet": DirichletLeaf, "normal": NormalLeaf}
+ESTIMATORS: dict[str, type[PosteriorEstimator]] = {
+    kind.__name__: kind for kind in (DTGFNClassifier, DTGFNRegressor)
+}
 EDGE_ARRAYS = ("start", "feature", "low", "high", "left", "right")
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def save(model: DTGFNClassifier, path: str | Path) -> None:
-    """Write a fitted classifier to one file, whole or not at all.
+def save(model: PosteriorEstimator, path: str | Path) -> None:
+    """Write a fitted estimator to one file, whole or not at all.
 
     The file holds the coded training rows (predictions need them), never raw values, and the
     sampled trees; a GFlowNet's policy is not kept (see its ``checkpoint``).
@@ -56,7 +62,10 @@ def save(model: DTGFNClassifier, path: str | Path) -> None:
     check_is_fitted(model)
     posterior = model.posterior_
     assert posterior.binner is not None
-    assert posterior.classes is not None
+    kind = type(model).__name__
+    if ESTIMATORS.get(kind) is not type(model):
+        raise StorageError(f"A {kind} cannot be saved; only {listing(ESTIMATORS)} can.")
+    classes = posterior.classes
     # What belongs to one run of training is no part of the model.
     run = {"verbose": False, "callbacks": None, "checkpoint": None, "warm_start": False}
     params = {**model.get_params(), **run}
@@ -69,11 +78,11 @@ def save(model: DTGFNClassifier, path: str | Path) -> None:
     names = getattr(model, "feature_names_in_", None)
     meta = {
         "dtgfn": dtgfn.__version__,
-        "estimator": "DTGFNClassifier",
+        "estimator": kind,
         "params": params,
         "feature_names": None if names is None else [str(name) for name in names],
-        "classes": posterior.classes.tolist(),
-        "classes_dtype": posterior.classes.dtype.kind,
+        "classes": None if classes is None else classes.tolist(),
+        "classes_dtype": None if classes is None else classes.dtype.kind,
         "binner": binner_to_dict(posterior.binner),
         "score": _score_to_dict(posterior.score),
         "engine": posterior.engine,
@@ -111,8 +120,8 @@ def check_replaceable(path: str | Path) -> None:
             ) from None
 
 
-def load(path: str | Path) -> DTGFNClassifier:
-    """Read a classifier back; nothing in the file is executed, and whatever is odd is refused."""
+def load(path: str | Path) -> Any:
+    """Read an estimator back; nothing in the file is executed, and whatever is odd is refused."""
     contents = read_container(path, KIND, VERSION)
     try:
         return _model_from(contents)
@@ -198,19 +207,23 @@ def _score_from_dict(data: dict[str, Any]) -> Score:
     )
 
 
-def _model_from(contents: Contents) -> DTGFNClassifier:
+def _model_from(contents: Contents) -> PosteriorEstimator:
     meta, arrays = contents.meta, contents.arrays
-    if meta["estimator"] != "DTGFNClassifier":
+    if meta["estimator"] not in ESTIMATORS:
         raise ValueError(f"it holds an estimator of an unknown kind, {meta['estimator']!r}")
+    kind = ESTIMATORS[meta["estimator"]]
     params = dict(meta["params"])
-    unknown = sorted(set(params) - set(DTGFNClassifier().get_params()))
+    unknown = sorted(set(params) - set(kind().get_params()))
     if unknown:
         raise ValueError(f"it has an unknown parameter, {unknown[0]!r}")
     if isinstance(params["split_penalty"], list):
         params["split_penalty"] = tuple(params["split_penalty"])
-    model = DTGFNClassifier(**params)
+    model = kind(**params)
     model.posterior_ = _posterior_from(meta, arrays)
-    model.classes_ = np.asarray(model.posterior_.classes)
+    if isinstance(model, DTGFNClassifier) != isinstance(model.posterior_.score.leaf, DirichletLeaf):
+        raise ValueError("its leaves do not fit its kind of estimator")
+    if isinstance(model, DTGFNClassifier):
+        model.classes_ = np.asarray(model.posterior_.classes)
     model.n_features_in_ = len(model.binner_.columns)
     if meta["feature_names"] is not None:
         names = [str(name) for name in meta["feature_names"]]

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pandas
 
 from dtgfn.binning import Binner, Binning, encode, fit_binner
+from dtgfn.checks import check_range
 from dtgfn.kernels import Floats, Ints
 from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
-from dtgfn.score import Rows, check_range
+from dtgfn.score import Rows
 from dtgfn.tables import Table, take
 
 MAX_CLASSES = 1000
@@ -73,13 +74,15 @@ def make_training_data(
         present = weight > 0
         table, y, weight = take(table, present), y[present], weight[present]
     codes, classes = encode(binner, table), None
-    target: Ints | Floats = np.asarray(y)
+    target: Ints | Floats
     if isinstance(leaf, DirichletLeaf):
         classes, labels = np.unique(y, return_inverse=True)
         target, leaf = labels.astype(np.int32), fitted_dirichlet(leaf, classes)
     elif isinstance(leaf, NormalLeaf):
-        leaf = fitted_normal(leaf, target, weight)
-        target = np.asarray((target - leaf.location) / leaf.scale)
+        leaf = fitted_normal(leaf, y, weight)
+        target = np.asarray((y - leaf.location) / leaf.scale)
+    else:
+        target = y
     return TrainingData(Rows(codes, target, weight), binner, leaf, classes)
 
 

@@ -13,8 +13,8 @@ from dtgfn.engines.node_terms import (
     INNER,
     NodeTable,
     code_ranges,
-    segment_log_marginal,
     most_nodes,
+    segment_log_marginal,
     stop_term,
     varies,
 )

@@ -24,9 +24,9 @@ from numba import njit
 from dtgfn.engines.node_terms import (
     INNER,
     NodeTable,
-    segment_log_marginal,
     most_nodes,
     partition_rows,
+    segment_log_marginal,
     split_term,
     stop_term,
     varies,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dtgfn.checks import check_choice
 from dtgfn.explain import tree_set_text
 from dtgfn.export.dot import to_dot
 from dtgfn.export.json_document import from_json, to_json
@@ -65,8 +66,7 @@ def export(
     'digraph tree'
 
     """
-    if format not in FORMATS:
-        raise ValueError(f"format={format!r} is not known; give one of {', '.join(FORMATS)}.")
+    check_choice("format", format, FORMATS)
     write, many = FORMATS[format]
     if isinstance(trees, str) and trees == "all" and not many:
         able = " or ".join(name for name, (_, holds_many) in FORMATS.items() if holds_many)

@@ -15,6 +15,7 @@ from sklearn.tree._tree import NODE_DTYPE, TREE_LEAF, TREE_UNDEFINED, Tree
 from sklearn.utils import Bunch, Tags
 
 from dtgfn.binning import Binner, encode
+from dtgfn.checks import check_choice
 from dtgfn.kernels import Floats
 from dtgfn.tables import as_table, listing
 from dtgfn.tree_sets import TreeSet
@@ -59,12 +60,8 @@ def to_sklearn(
     |   |--- class: yes
 
     """
-    for name, value, allowed in (
-        ("columns", columns, get_args(Columns)),
-        ("dtype", dtype, get_args(RowType)),
-    ):
-        if value not in allowed:
-            raise ValueError(f"{name}={value!r} is not known; give one of {', '.join(allowed)}.")
+    check_choice("columns", columns, get_args(Columns))
+    check_choice("dtype", dtype, get_args(RowType))
     texts = [spec.name for spec in chosen.binner.columns if spec.kind == "category"]
     if columns == "raw" and texts:
         raise ValueError(

@@ -41,7 +41,7 @@ class ExactSolution:
     n_jobs: int
 
     def average(self, codes: Codes) -> Floats:
-        """Exact average of what leaves predict [n, J] (P(y | x, D) for classes), by codes [n, d]."""
+        """Exact average of what leaves predict [n, J], P(y | x, D) for classes, at codes [n, d]."""
         budget = Budget(None, 0, self.n_jobs, silent, time.monotonic())
         run = budget.run_anyhow("averaging")
         return average_predictions(self.problem, self.support, codes, run)

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn.kernels import Floats, Ints
-from dtgfn.leaves import DirichletLeaf, add_row
+from dtgfn.leaves import DirichletLeaf, add_rows
 from dtgfn.score import Rows, Score, leaf_log_marginal
 
 Words = npt.NDArray[np.uint64]
@@ -102,15 +101,6 @@ def distinct_rows(rows: Rows, score: Score) -> tuple[npt.NDArray[np.uint16], Flo
     sums = np.zeros((codes.shape[0], score.leaf.n_sums))
     add_rows(rows.target, rows.weight, member.ravel(), score.leaf.terms(), sums)
     return codes, sums
-
-
-@njit(cache=True, nogil=True)
-def add_rows(
-    target: Ints | Floats, weight: Floats, member: npt.NDArray[np.int64], leaf: Any, sums: Floats
-) -> None:
-    """Add each row [n] to the sums [P, K] that it belongs to."""
-    for i in range(target.shape[0]):
-        add_row(sums[member[i]], target[i], weight[i], leaf)
 
 
 def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Problem:

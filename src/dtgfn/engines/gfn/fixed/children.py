@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dtgfn.engines.exact.graph import Longs, Nursery, sum_rows, find_or_add, rows_of
+from dtgfn.engines.exact.graph import Longs, Nursery, find_or_add, rows_of, sum_rows
 from dtgfn.engines.exact.problem import Loops, Words
 from dtgfn.engines.gfn.fixed.lookahead import Cuts
 from dtgfn.kernels import Floats
