@@ -419,11 +419,12 @@ def test_a_regression_says_a_number():
     posterior = make_posterior(X, y, n_trees=1, depth=1, n_thresholds=1)
     path = decision_path(posterior, [1.0])
     lines = str(path).splitlines()
-    assert lines[:2] == [f"The tree says {path.vote:.6g}, because", "- x0 = 1 is at most 1.5"]
+    assert lines[:2] == [f"The tree says {path.said}, because", "- x0 = 1 is at most 1.5"]
     assert lines[2].endswith(" rows of training.")
     assert path.vote == pytest.approx(10, abs=0.3)
     assert leaf_rules(posterior)["value"].tolist()[0] == path.vote
-    assert f"    {path.vote:.6g}  (" in tree_text(posterior)
+    assert f"    {path.said}  (" in tree_text(posterior)
+    assert path.said.startswith(f"{path.vote:.6g} +- ")
 
 
 # Rules.

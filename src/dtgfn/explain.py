@@ -81,6 +81,8 @@ class DecisionPath:
         Weighted training rows in the leaf.
     counts : float64 [K] or None
         Those of each class; None for numbers.
+    said : str
+        What the leaf says, in short.
     outputs : tuple of str
         Name of each class.
 
@@ -92,11 +94,12 @@ class DecisionPath:
     value: Floats
     rows: float
     counts: Floats | None
+    said: str
     outputs: tuple[str, ...]
 
     def __str__(self) -> str:
         if self.counts is None:
-            head, mix = f"The tree says {self.vote:.6g}", ""
+            head, mix = f"The tree says {self.said}", ""
         else:
             head = f"The tree says {self.vote} (probability {self.value.max():.3f})"
             each = zip(self.outputs, self.counts, strict=True)
@@ -145,6 +148,7 @@ def decision_path(source: Any, row: Any, tree: Which = "best") -> DecisionPath:
         value=chosen.value[0, leaf],
         rows=float(chosen.rows[0, leaf]),
         counts=None if chosen.counts is None else chosen.counts[0, leaf],
+        said=leaf_text(chosen, 0, leaf),
         outputs=chosen.outputs,
     )
 

@@ -18,22 +18,27 @@ class Nodes(NamedTuple):
     """What every node of B trees would be as a leaf.
 
     ``value`` [B, N, K] is what it predicts: class probabilities, or one number. ``rows`` [B, N] is
-    the weight of its training rows, ``counts`` [B, N, C] that of each class (None for numbers).
+    the weight of its training rows, ``counts`` [B, N, C] that of each class (None for numbers),
+    ``spread`` [B, N] the standard deviation of a new row's number (None for classes).
     """
 
     value: Floats
     rows: Floats
     counts: Floats | None
+    spread: Floats | None
 
 
 def describe_nodes(posterior: TreePosterior, trees: TreeBatch) -> Nodes:
     """Ask the leaf model about every node of trees [B]."""
     rows, leaf = posterior.rows, posterior.score.leaf
-    value = predicted(leaf, leaf_probabilities(trees, rows, posterior.score))
+    outputs = leaf_probabilities(trees, rows, posterior.score)
+    value = predicted(leaf, outputs)
     sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, leaf)
     if isinstance(leaf, DirichletLeaf):
-        return Nodes(value, np.asarray(sums.sum(axis=2)), sums)
-    return Nodes(value, sums[:, :, 0], None)
+        return Nodes(value, np.asarray(sums.sum(axis=2)), sums, None)
+    assert isinstance(leaf, NormalLeaf), "predicted refuses others"
+    variance = outputs[..., 3] - outputs[..., 1] ** 2
+    return Nodes(value, sums[..., 0], None, leaf.scale * np.sqrt(np.maximum(variance, 0.0)))
 
 
 def predicted(leaf: LeafModel, outputs: Floats) -> Floats:

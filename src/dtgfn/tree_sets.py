@@ -37,6 +37,8 @@ class TreeSet:
         Weighted training rows at each node.
     counts : float64 [B, N, K] or None
         Those of each class; None for numbers.
+    spread : float64 [B, N] or None
+        Standard deviation of a new row's number; None for classes.
     binner : Binner
         The user's columns; made-up ones, ``code 0``, ..., if the engine was given codes.
     classes : array [K] or None
@@ -49,6 +51,7 @@ class TreeSet:
     value: Floats
     rows: Floats
     counts: Floats | None
+    spread: Floats | None
     binner: Binner
     classes: npt.NDArray[Any] | None
 
@@ -156,8 +159,8 @@ def split_text(chosen: TreeSet, b: int, node: int) -> tuple[str, str]:
 
 def leaf_text(chosen: TreeSet, b: int, node: int) -> str:
     """What a leaf says: the likeliest class and its probability, or its number."""
-    if chosen.classes is None:
-        return f"{chosen.value[b, node, 0]:.6g}"
+    if chosen.spread is not None:
+        return f"{chosen.value[b, node, 0]:.6g} +- {chosen.spread[b, node]:.2g}"
     best = int(np.argmax(chosen.value[b, node]))
     return f"{chosen.outputs[best]}  {chosen.value[b, node, best]:.3f}"
 

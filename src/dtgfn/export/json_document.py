@@ -19,7 +19,7 @@ A NODE has ``rows`` (weighted training rows), ``counts`` (those of each class) a
 
 "has_missing" tells whether training had missing cells, "named" whether columns have names of their
 own and are to be matched by them. Of a regression "classes" is null, ``value`` is a list of one
-number and ``counts`` is left out.
+number, and instead of ``counts`` there is ``spread``, the standard deviation of a new row's number.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ def _plain(label: Any) -> Any:
 def _node(chosen: TreeSet, b: int, node: int) -> dict[str, Any]:
     trees = chosen.trees
     said: dict[str, Any] = {"rows": float(chosen.rows[b, node])}
+    if chosen.spread is not None:
+        said["spread"] = float(chosen.spread[b, node])
     if chosen.counts is not None:
         said["counts"] = chosen.counts[b, node].tolist()
     said["value"] = chosen.value[b, node].tolist()
@@ -172,8 +174,9 @@ def _flat_nodes(tree: Any, n_classes: int | None) -> list[dict[str, Any]]:
         least, length = (-math.inf, 1) if n_classes is None else (0, n_classes)
         valued = _numbers(node.get("value"), length, least)
         _demand(valued, f"a node's value is not {length} numbers")
-        counted = n_classes is None or _numbers(node.get("counts"), length, 0)
-        _demand(counted, f"a node's counts are not {length} numbers")
+        beside = [node.get("spread")] if n_classes is None else node.get("counts")
+        name = "spread" if n_classes is None else "counts"
+        _demand(_numbers(beside, length, 0), f"a node's {name} is not {length} numbers")
         if "test" in node:
             _demand({"then", "else"} <= node.keys(), "a split lacks a side")
             node["left"] = len(found)
@@ -230,18 +233,19 @@ def _tree_set_of(
 ) -> TreeSet:
     batch = empty_batch(len(trees), max(map(len, trees)))
     value = np.zeros((*batch.feature.shape, len(classes or "1")))
-    counts, rows = np.zeros_like(value), np.zeros(batch.feature.shape)
+    rows = np.zeros(batch.feature.shape)
+    beside = np.zeros_like(value)  # counts of classes, or the spread of a number
     for b, nodes in enumerate(trees):
         batch.n_nodes[b] = len(nodes)
         for place, node in enumerate(nodes):
             value[b, place], rows[b, place] = node["value"], node["rows"]
-            counts[b, place] = node.get("counts", 0) if classes else 0
+            beside[b, place] = node["counts"] if classes else node["spread"]
             if "test" in node:
                 batch.feature[b, place], batch.cut[b, place] = _split_of(binner, node["test"])
                 batch.left[b, place] = node["left"]
     if classes is None:
-        return TreeSet(batch, weight, value, rows, None, binner, None)
-    return TreeSet(batch, weight, value, rows, counts, binner, np.array(classes))
+        return TreeSet(batch, weight, value, rows, None, beside[:, :, 0], binner, None)
+    return TreeSet(batch, weight, value, rows, beside, None, binner, np.array(classes))
 
 
 def _split_of(binner: Binner, test: dict[str, Any]) -> tuple[int, int]:

@@ -163,8 +163,10 @@ def _fitted(chosen: TreeSet, b: int, threshold: Floats, n_features: int) -> Base
     nodes["right_child"] = np.where(inner, left + 1, TREE_LEAF)
     nodes["feature"] = np.where(inner, feature, TREE_UNDEFINED)
     nodes["threshold"] = np.where(inner, threshold[:n_nodes], TREE_UNDEFINED)
-    if chosen.classes is not None:
+    if chosen.spread is None:
         nodes["impurity"] = 1 - (value**2).sum(axis=1)
+    else:
+        nodes["impurity"] = chosen.spread[b, :n_nodes] ** 2
     nodes["n_node_samples"] = np.maximum(np.rint(rows), 1)
     nodes["weighted_n_node_samples"] = rows
     depth = int(chosen.trees[b : b + 1].depth[0])
