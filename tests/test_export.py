@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 
 import joblib
@@ -19,8 +20,9 @@ from sklearn.tree import DecisionTreeClassifier, export_text, plot_tree
 
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.binning import encode
-from dtgfn.export import FORMATS, export, from_json
+from dtgfn.export import FORMATS, dot, export, from_json, mermaid
 from dtgfn.predict import average_trees, leaf_probabilities
+from dtgfn.shapley import shap_values
 from dtgfn.tables import as_table
 from dtgfn.tree_sets import take_trees
 from dtgfn.trees import route
@@ -78,6 +80,8 @@ def test_unknown_formats_and_trees_are_refused_in_a_sentence():
         export(posterior, "json", trees="worst")
     with pytest.raises(ValueError, match=r"tree=1000 is out of range; give a place from 0 to 999"):
         export(posterior, "text", trees=1000)
+    with pytest.raises(ValueError, match=r"tree is a batch of 2 trees; give a batch of one"):
+        export(posterior, "mermaid", trees=posterior.trees[:2])
     with pytest.raises(TypeError, match=r"A dict has no trees; give a fitted model"):
         export({}, "text")
 
@@ -105,6 +109,13 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
     with pytest.raises(ValueError, match="leave out path and use joblib"):
         export(posterior, "sklearn", path=tmp_path / "tree.pkl")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["tree.dot", "tree.onnx"]
+
+
+@pytest.mark.parametrize("library", ["onnx", "shap"])
+def test_a_library_that_is_not_there_is_named_with_its_extra(library, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=rf"pip install 'dtgfn\[{library}\]'"):
+        export(stump(), "onnx") if library == "onnx" else shap_values(stump(), [[1.0]])
 
 
 def test_codes_without_columns_can_be_exported_too():
@@ -158,6 +169,16 @@ def test_graphviz_reads_dot_and_shows_the_name(name):
     assert len(drawn["edges"]) == 2
     text = "".join(op["text"] for op in drawn["objects"][0]["_ldraw_"] if op["op"] == "T")
     assert text == re.sub(r"[\n\t]", " ", name) + " <= 520 rows"
+
+
+@given(st.text())
+def test_no_text_ends_its_label(text):
+    quoted = dot.escape(text)
+    assert re.fullmatch(r'(?:[^"\\]|\\["\\])*', quoted)
+    assert quoted.isprintable()
+    label = mermaid.escape(text)
+    assert label.isprintable()
+    assert not set(re.sub(r"#\d+;", "", label)) & mermaid.SPECIAL
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -461,5 +482,7 @@ def test_onnx_refuses_what_it_cannot_tell():
     labels = rng.integers(0, 2, 40)
     with pytest.raises(ValueError, match="'t' has both empty texts and missing cells"):
         export(make_posterior(pd.DataFrame({"t": texts}), labels), "onnx")
-    with pytest.raises(ValueError, match="another use for the name 'label'; rename the column"):
-        export(make_posterior(pd.DataFrame({"label": ["a", "b"] * 20}), labels), "onnx")
+    for name in ("label", ""):
+        frame = pd.DataFrame({name: ["a", "b"] * 20})
+        with pytest.raises(ValueError, match=f"another use for the name '{name}'; rename"):
+            export(make_posterior(frame, labels), "onnx")

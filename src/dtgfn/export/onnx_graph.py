@@ -100,7 +100,7 @@ def _columns(chosen: TreeSet, helper: Any, types: Any) -> tuple[list[Any], list[
     taken = {"X", "probabilities", "best", "label", "classes", "value"}
     inputs, nodes, parts = [], [], []
     for place, spec in enumerate(columns):
-        if spec.name in taken or spec.name.startswith(PRIVATE):
+        if not spec.name or spec.name in taken or spec.name.startswith(PRIVATE):
             raise ValueError(f"ONNX has another use for the name {spec.name!r}; rename the column.")
         is_text = spec.kind == "category"
         kind = types.STRING if is_text else types.DOUBLE
