@@ -214,9 +214,10 @@ def test_models_are_saved_and_pickled(tmp_path, diabetes):
     save(model, tmp_path / "model.dtgfn")
     for back in (load(tmp_path / "model.dtgfn"), pickle.loads(pickle.dumps(model))):
         assert isinstance(back, DTGFNRegressor)
-        np.testing.assert_array_equal(back.predict(queries), model.predict(queries))
-        np.testing.assert_array_equal(
-            back.predict_interval(queries[:5]), model.predict_interval(queries[:5])
+        np.testing.assert_allclose(back.predict(queries), model.predict(queries), rtol=1e-12)
+        few = queries[:5]  # rows are stored in another order, so sums may differ by rounding
+        np.testing.assert_allclose(
+            back.predict_interval(few), model.predict_interval(few), rtol=1e-10
         )
 
 
