@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import joblib
 import numpy as np
@@ -21,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier, export_text, plot_tree
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.binning import encode
 from dtgfn.export import FORMATS, dot, export, from_json, mermaid
+from dtgfn.leaves import DirichletLeaf
 from dtgfn.predict import average_trees, leaf_probabilities
 from dtgfn.shapley import shap_values
 from dtgfn.tables import as_table
@@ -109,6 +110,42 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
     with pytest.raises(ValueError, match="leave out path and use joblib"):
         export(posterior, "sklearn", path=tmp_path / "tree.pkl")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["tree.dot", "tree.onnx"]
+
+
+def test_trees_read_from_json_can_be_exported_again():
+    posterior, *_ = case("mixed", 2)
+    again = from_json(export(posterior, "json"))
+    for name in ("text", "dot", "mermaid"):
+        assert export(again, name).count("rows") == export(posterior, name).count("rows")
+    with pytest.raises(ValueError, match="This format shows one tree, not 20"):
+        export(from_json(export(posterior, "json", trees="all")), "dot")
+
+
+@dataclass(frozen=True)
+class OwnLeaf:
+    """A leaf model of one's own, which only the engines know."""
+
+    n_sums = n_outputs = 3
+
+    def terms(self, weight=None):
+        return DirichletLeaf(3).terms(weight)
+
+    def normalise(self, outputs):
+        return outputs
+
+
+def test_leaves_of_ones_own_are_drawn_but_not_exported():
+    posterior, *_ = case("mixed", 1)
+    own = replace(posterior, score=replace(posterior.score, leaf=OwnLeaf()))
+    first = take_trees(posterior)
+    leaf = np.flatnonzero(first.trees.feature[0] < 0)[0]
+    said = ", ".join(f"{number:.6g}" for number in first.value[0, leaf])
+    for name, (_, many) in FORMATS.items():
+        if many:
+            with pytest.raises(ValueError, match="neither classes nor numbers"):
+                export(own, name)
+        else:
+            assert said in export(own, name)
 
 
 @pytest.mark.parametrize("library", ["onnx", "shap"])

@@ -17,7 +17,8 @@ from dtgfn.trees import TreeBatch, node_sums
 class Nodes(NamedTuple):
     """What every node of B trees would be as a leaf.
 
-    ``value`` [B, N, K] is what it predicts: class probabilities, or one number. ``rows`` [B, N] is
+    ``value`` [B, N, K] is what it predicts: class probabilities, or one number (or what a leaf
+    model of one's own gives, without what follows but the number of rows). ``rows`` [B, N] is
     the weight of its training rows, ``counts`` [B, N, C] that of each class (None for numbers),
     ``spread`` [B, N] the standard deviation of a new row's number (None for classes).
     """
@@ -33,10 +34,11 @@ def describe_nodes(posterior: TreePosterior, trees: TreeBatch) -> Nodes:
     rows, leaf = posterior.rows, posterior.score.leaf
     outputs = leaf_probabilities(trees, rows, posterior.score)
     value = predicted(leaf, outputs)
-    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, leaf)
+    sums, n_rows = node_sums(trees, rows.codes, rows.target, rows.weight, leaf)
     if isinstance(leaf, DirichletLeaf):
         return Nodes(value, np.asarray(sums.sum(axis=2)), sums, None)
-    assert isinstance(leaf, NormalLeaf), "predicted refuses others"
+    if not isinstance(leaf, NormalLeaf):
+        return Nodes(value, n_rows.astype(np.float64), None, None)
     variance = outputs[..., 3] - outputs[..., 1] ** 2
     return Nodes(value, sums[..., 0], None, leaf.scale * np.sqrt(np.maximum(variance, 0.0)))
 
@@ -45,9 +47,7 @@ def predicted(leaf: LeafModel, outputs: Floats) -> Floats:
     """What a leaf model's outputs [..., J] predict, in the user's units [..., K]."""
     if isinstance(leaf, NormalLeaf):
         return np.asarray(leaf.location + leaf.scale * outputs[..., 1:2])
-    if isinstance(leaf, DirichletLeaf):
-        return outputs
-    raise TypeError(f"Leaves are {type(leaf).__name__}; only those of classes and numbers show.")
+    return outputs
 
 
 def average_values(posterior: TreePosterior, codes: Codes) -> Floats:

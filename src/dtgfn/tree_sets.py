@@ -58,7 +58,10 @@ class TreeSet:
     @cached_property
     def outputs(self) -> tuple[str, ...]:
         """Name of each of the K values."""
-        return ("value",) if self.classes is None else tuple(map(str, self.classes))
+        if self.classes is not None:
+            return tuple(map(str, self.classes))
+        n_outputs = self.value.shape[2]
+        return ("value",) if n_outputs == 1 else tuple(f"output {k}" for k in range(n_outputs))
 
     def average(self, X: Any) -> Floats:
         """Weighted average of what the trees say of each row of a table [n, K]."""
@@ -161,6 +164,8 @@ def leaf_text(chosen: TreeSet, b: int, node: int) -> str:
     """What a leaf says: the likeliest class and its probability, or its number."""
     if chosen.spread is not None:
         return f"{chosen.value[b, node, 0]:.6g} +- {chosen.spread[b, node]:.2g}"
+    if chosen.classes is None:
+        return ", ".join(f"{number:.6g}" for number in chosen.value[b, node])
     best = int(np.argmax(chosen.value[b, node]))
     return f"{chosen.outputs[best]}  {chosen.value[b, node, best]:.3f}"
 

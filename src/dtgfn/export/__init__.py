@@ -74,6 +74,8 @@ def export(
     if path is not None and format == "sklearn":
         raise ValueError("A scikit-learn tree has no file format; leave out path and use joblib.")
     chosen = _tree_set(source, trees, many)
+    if many and chosen.classes is None and chosen.spread is None:
+        raise ValueError(f"Leaves are neither classes nor numbers; {format} cannot hold them.")
     result = write(chosen, **options)
     if path is not None:
         _replace(Path(path), result.encode() if isinstance(result, str) else _bytes(result))
@@ -82,6 +84,8 @@ def export(
 
 def _tree_set(source: Any, trees: Which, many: bool) -> TreeSet:
     if isinstance(source, TreeSet):
+        if not many and len(source.trees) != 1:
+            raise ValueError(f"This format shows one tree, not {len(source.trees)}.")
         return source
     return take_trees(source, trees) if many else take_tree(source, trees)
 
