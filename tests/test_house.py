@@ -109,6 +109,7 @@ ORDER = [
     "export.sklearn_tree",
     "export.onnx_graph",
     "export",
+    "estimators.explained",
     "estimators.base",
     "estimators.classifier",
     "estimators.regressor",

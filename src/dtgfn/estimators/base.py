@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from dtgfn.binning import Binner, Binning, encode
 from dtgfn.checks import check_choice
-from dtgfn.explain import tree_text
+from dtgfn.estimators.explained import ExplainedEstimator
 from dtgfn.forest import Forest, average
 from dtgfn.inference import ENGINES, infer
 from dtgfn.kernels import Codes, Floats
@@ -47,7 +47,7 @@ TRAINING_ONLY = (
 COMPUTED = ("_known_counts", "_forests")  # and can be computed again
 
 
-class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
+class PosteriorEstimator(ExplainedEstimator, BaseEstimator):  # type: ignore[misc]
     """A table in, the posterior over its trees inside; a subclass says what leaves hold."""
 
     inference: str
@@ -152,11 +152,6 @@ class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
         table = as_table(X)
         self._check_columns(X, table, reset=False)
         return encode(self.binner_, table)
-
-    def describe(self) -> str:
-        """Write the most probable tree as nested rules in the user's units."""
-        check_is_fitted(self)
-        return tree_text(self.posterior_)
 
     def _engine_options(self) -> dict[str, Any]:
         """What the engine takes beyond what all of them do."""
