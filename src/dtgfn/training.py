@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pandas
 
 from dtgfn.binning import Binner, Binning, encode, fit_binner
-from dtgfn.kernels import Floats
+from dtgfn.kernels import Floats, Ints
 from dtgfn.score import Rows
-from dtgfn.tables import Table, take
+from dtgfn.tables import Table, listing, take
 
 MAX_CLASSES = 1000
 MAX_WEIGHT = 1e9  # beyond, differences of log gammas lose their digits
@@ -88,3 +88,20 @@ def check_labels(y: npt.NDArray[Any]) -> None:
         raise ValueError(
             f"Input y contains infinity in row {np.flatnonzero(np.isinf(y))[0]}; give class labels."
         )
+
+
+def class_places(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Ints:
+    """Place of each label [n] among the classes [C]; refuse one that is not there.
+
+    >>> class_places(np.array(["yes", "no"]), np.array(["no", "yes"])).tolist()
+    [1, 0]
+    """
+    places = pandas.Index(classes).get_indexer(pandas.Index(y))
+    unseen = np.flatnonzero(places < 0)
+    if unseen.size:
+        raise ValueError(
+            f"y holds the label {y[unseen[0]]!r} in row {unseen[0]}, which is none of the classes "
+            f"{listing(map(str, classes))}; name every class that may come in classes= of the "
+            "first partial_fit."
+        )
+    return np.asarray(places, dtype=np.int32)

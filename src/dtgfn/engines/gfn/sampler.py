@@ -116,6 +116,9 @@ class Sampler(Protocol):
     def finished(self) -> bool:
         """Whether nothing is left to learn."""
 
+    def carry(self, before: Any) -> None:
+        """Take what a sampler of the same kind has learned from other rows of the same table."""
+
     def settle(self) -> None:
         """Bring everything up to date when training ends."""
 

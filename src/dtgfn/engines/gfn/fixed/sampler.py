@@ -249,6 +249,20 @@ class FixedSampler:
             told["open"] = float(self.graph.levels[0].open[0])
         return told
 
+    def carry(self, before: FixedSampler) -> None:
+        """Take the network of a sampler trained on other rows of the same table.
+
+        It describes row sets by counts and look-ahead, which still mean the same; the row sets
+        themselves are others. It is listened to as soon as it was to be there, but this sampler is
+        not finished before it has learned more.
+        """
+        if self.graph.tail_levels == before.graph.tail_levels:  # else residuals mean other levels
+            self.network.load_state_dict(before.network.state_dict())
+            self.step = min(before.step, WARM_UP)
+            self.graph.clear()
+            self._forget_touched()
+            self._know(0, np.zeros(1, np.int64))
+
     def settle(self) -> None:
         """Bring every flow up to date, after training."""
         if not self.remember:  # the policy is the network as it is now
