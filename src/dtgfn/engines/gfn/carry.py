@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from dataclasses import asdict
 
@@ -11,7 +12,7 @@ import torch
 from dtgfn.engines.gfn.state import TrainState, first_difference
 from dtgfn.posterior import TreePosterior
 
-FOLLOWED = 0.2  # share of the time in which trees may be followed
+FOLLOWED = 0.5  # share of the time in which trees may be followed
 AT_ONCE = 10
 
 
@@ -33,8 +34,9 @@ def carry_over(
                 f"The policy was trained on earlier rows with {difference}; "
                 "set it back, or fit anew."
             )
-        state.sampler.carry(before.sampler)
-        state.optimizer.load_state_dict(before.optimizer.state_dict())
+        if state.sampler.carry(before.sampler):
+            # A copy: Adam changes its moments in place.
+            state.optimizer.load_state_dict(copy.deepcopy(before.optimizer.state_dict()))
         state.carried = True
         if np.isfinite(known.log_evidence):
             with torch.no_grad():

@@ -249,19 +249,17 @@ class FixedSampler:
             told["open"] = float(self.graph.levels[0].open[0])
         return told
 
-    def carry(self, before: FixedSampler) -> None:
-        """Take the network of a sampler trained on other rows of the same table.
+    def carry(self, before: FixedSampler) -> bool:
+        """Take the network of a sampler trained on other rows of the same table, if it fits.
 
-        It describes row sets by counts and look-ahead, which still mean the same; the row sets
-        themselves are others. It is listened to as soon as it was to be there, but this sampler is
-        not finished before it has learned more.
+        Its inputs, counts and look-ahead, still mean the same; row sets and their flows do not.
+        Nobody listens to it before it has learned from the new rows (``WARM_UP``): with more rows
+        there is more to gain, and what it has learned of fewer is off by nats.
         """
-        if self.graph.tail_levels == before.graph.tail_levels:  # else residuals mean other levels
+        fits = self.graph.tail_levels == before.graph.tail_levels  # else it sums other levels
+        if fits:
             self.network.load_state_dict(before.network.state_dict())
-            self.step = min(before.step, WARM_UP)
-            self.graph.clear()
-            self._forget_touched()
-            self._know(0, np.zeros(1, np.int64))
+        return fits
 
     def settle(self) -> None:
         """Bring every flow up to date, after training."""
