@@ -1,0 +1,154 @@
+"""How empty the space around a row is, by posterior trees that tell normal rows from background.
+
+A leaf that holds n normal rows and the background mass b stands for the density ratio
+(n + a) / (b + a); times the background's own density q(x) it is the density p(x) of normal rows,
+in units of the columns' spread. In k columns, 1 / p(x)^(1/k) is then the side of the cube around
+x that one row has to itself: the emptiness at x, a length, averaged over trees and views.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn.background import Background, background_shares, view_features, view_rows
+from dtgfn.inference import ENGINES
+from dtgfn.kernels import Codes, Floats
+from dtgfn.progress import Progress, silent
+from dtgfn.score import SplitPenalty, make_score
+from dtgfn.trees import TreeBatch, route
+
+MIN_SECONDS = 0.1  # what an engine gets when the budget is nearly over
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Posterior trees over a few columns.
+
+    Attributes
+    ----------
+    columns : tuple of int
+    features : intp [d]
+        Positions of the columns' features among all codes.
+    trees : TreeBatch
+        B trees over these features.
+    weights : float64 [B]
+        Their posterior weights, summing to one.
+    normal, background : float64 [B, N]
+        Weight of training rows and background mass at each leaf; 0 at inner nodes.
+    log_evidence : float
+        log Z of the view, nan where the engine cannot tell.
+
+    """
+
+    columns: tuple[int, ...]
+    features: npt.NDArray[np.intp]
+    trees: TreeBatch
+    weights: Floats
+    normal: Floats
+    background: Floats
+    log_evidence: float
+
+
+def infer_views(
+    background: Background,
+    columns: Sequence[tuple[int, ...]],
+    codes: Codes,
+    weight: Floats,
+    *,
+    engine: str,
+    max_depth: int,
+    n_thresholds: int,
+    leaf_concentration: float,
+    split_penalty: SplitPenalty,
+    temperature: float,
+    n_trees: int,
+    time_budget: float | None,
+    n_jobs: int | None,
+    rng: np.random.Generator,
+    options: dict[str, Any],
+    progress: Progress = silent,
+) -> tuple[View, ...]:
+    """Infer ``n_trees`` trees in each of several sets of columns; for one tree, the best one.
+
+    ``codes`` [n, d] and ``weight`` [n] are of the normal rows. When ``time_budget`` seconds are
+    over, the remaining sets are left out.
+    """
+    started = time.monotonic()
+    views: list[View] = []
+    for chosen in columns:
+        left = None if time_budget is None else time_budget - (time.monotonic() - started)
+        if views and left is not None and left <= 0:
+            break
+        progress("views", len(views) / len(columns))
+        rows = view_rows(background, chosen, codes, weight, rng)
+        features = view_features(background, chosen)
+        owner = np.asarray(background.binner.feature_column)[features]
+        score = make_score(
+            n_classes=2,
+            n_features=len(chosen),
+            n_thresholds=n_thresholds,
+            max_depth=max_depth,
+            leaf_concentration=leaf_concentration,
+            split_penalty=split_penalty,
+            temperature=temperature,
+        )
+        posterior = ENGINES[engine](
+            rows,
+            score,
+            column=np.searchsorted(chosen, owner).astype(np.int32),
+            n_columns=len(chosen),
+            n_trees=n_trees,
+            random_state=int(rng.integers(2**31)),
+            time_budget=None if left is None else max(left, MIN_SECONDS),
+            n_jobs=n_jobs,
+            **options,
+        )
+        alone = n_trees == 1
+        trees = posterior.best_tree if alone else posterior.trees
+        weights = np.ones(1) if alone else posterior.weights
+        normal = leaf_weights(trees, codes[:, features], weight)
+        mass = background_shares(background, chosen, trees) * weight.sum()
+        views.append(
+            View(chosen, features, trees, weights, normal, mass, posterior.log_evidence)
+        )
+    return tuple(views)
+
+
+def leaf_weights(trees: TreeBatch, codes: Codes, weight: Floats) -> Floats:
+    """Weight of the rows [n] at each leaf [B, N]."""
+    total = np.zeros(trees.feature.shape)
+    for b, leaf in enumerate(route(trees, codes)):
+        total[b] = np.bincount(leaf, weights=weight, minlength=total.shape[1])
+    return total
+
+
+def emptiness(
+    views: Sequence[View],
+    codes: Codes,
+    log_density: Floats,
+    leaf_concentration: float,
+    own_weight: Floats | None = None,
+) -> Floats:
+    """Mean side of the empty cube around each row [n], over the trees of all views.
+
+    ``log_density`` [n, columns] is the background's. With ``own_weight`` [n] each row is a
+    training row, and is judged by its leaves without that much of itself.
+    """
+    total = np.zeros(len(codes))
+    for view in views:
+        leaf = route(view.trees, np.ascontiguousarray(codes[:, view.features]))
+        normal = np.take_along_axis(view.normal, leaf, axis=1)
+        mass = np.take_along_axis(view.background, leaf, axis=1)
+        if own_weight is not None:
+            normal = np.maximum(normal - own_weight, 0.0)
+        power = 1.0 / len(view.columns)
+        odds = (mass + leaf_concentration) / (normal + leaf_concentration)
+        density = log_density[:, list(view.columns)].sum(axis=1)
+        total += (view.weights @ odds**power) * np.exp(-power * density)
+    return total / len(views)
