@@ -23,7 +23,7 @@ from dtgfn.tables import Table, as_table, take
 MAX_VIEWS = 100
 # Views are small problems, so a little of each engine goes a long way.
 VIEW_OPTIONS: dict[str, dict[str, Any]] = {
-    "smc": {"n_particles": 200, "n_sweeps": 2},
+    "smc": {"n_particles": 100, "n_sweeps": 1},
     "mcmc": {"n_chains": 2, "n_steps": 5000},
     "gfn": {"n_steps": 30},
     "exact": {},
@@ -59,7 +59,7 @@ class DTGFNAnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
         Prior over structures, see ``dtgfn.infer``.
     temperature : float
-        The target is R^(1/temperature).
+        The target is R^(1/temperature); above 1 trees are larger and more various.
     n_trees : int
         Trees in all, evenly over the views (at least one each). With 1, the most probable tree
         alone.
@@ -103,7 +103,7 @@ class DTGFNAnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         n_thresholds: int = 31,
         leaf_concentration: float = 0.5,
         split_penalty: SplitPenalty = "mdl",
-        temperature: float = 1.0,
+        temperature: float = 2.0,
         n_trees: int = 1000,
         time_budget: float | None = 60.0,
         n_jobs: int | None = None,
@@ -136,13 +136,13 @@ class DTGFNAnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         rng = np.random.default_rng(seed)
         self.background_: Background = fit_background(table, self.n_thresholds, weight)
-        codes, log_density = place(self.background_, table)
+        cells, log_density = place(self.background_, table)
         chosen = self._choose_views(table.n_columns, rng)
         with progress_bar(self.verbose) as progress:
             self.views_: tuple[View, ...] = infer_views(
                 self.background_,
                 chosen,
-                codes,
+                cells,
                 weight,
                 engine=self.inference,
                 max_depth=self.max_depth,
@@ -158,7 +158,7 @@ class DTGFNAnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
                 progress=progress,
             )
         alone = np.minimum(weight, 1.0) if self.contamination == "two-std" else None
-        scores = -emptiness(self.views_, codes, log_density, self.leaf_concentration, alone)
+        scores = -emptiness(self.views_, cells, log_density, self.leaf_concentration, alone)
         self.offset_: float = _offset(scores, weight, self.contamination)
         return self
 
@@ -167,8 +167,8 @@ class DTGFNAnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         table = as_table(X)
         self._check_columns(X, table, reset=False)
-        codes, log_density = place(self.background_, table)
-        return -emptiness(self.views_, codes, log_density, self.leaf_concentration)
+        cells, log_density = place(self.background_, table)
+        return -emptiness(self.views_, cells, log_density, self.leaf_concentration)
 
     def decision_function(self, X: Any) -> Floats:
         """Score minus ``offset_`` [n]: negative for anomalies."""
@@ -182,9 +182,7 @@ class DTGFNAnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         per_view = self.columns_per_tree
         if per_view is None:
             per_view = n_columns if self.n_trees == 1 else 2
-        views = choose_views(
-            n_columns, min(per_view, n_columns), min(MAX_VIEWS, self.n_trees), rng
-        )
+        views = choose_views(n_columns, min(per_view, n_columns), min(MAX_VIEWS, self.n_trees), rng)
         return [views[place] for place in rng.permutation(len(views))]
 
     def _check_parameters(self) -> None:
@@ -226,7 +224,7 @@ def _row_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Floats:
     weight: Floats = _check_sample_weight(
         sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
     )
-    if not weight.any():
+    if not weight.any():  # scikit-learn of old lets it pass
         raise ValueError("sample_weight is zero in every row; give at least one row some weight.")
     return weight
 
@@ -240,4 +238,5 @@ def _offset(scores: Floats, weight: Floats, contamination: str | float) -> float
         return float(np.percentile(scores, 100.0 * float(contamination)))
     order = np.argsort(scores, kind="stable")
     reached = np.cumsum(weight[order]) / weight.sum()
-    return float(scores[order][min(np.searchsorted(reached, contamination), len(order) - 1)])
+    place_of = int(np.searchsorted(reached, float(contamination)))
+    return float(scores[order[min(place_of, len(order) - 1)]])

@@ -3,8 +3,9 @@
 With one class there is nothing to separate, so normal rows are set against a background that is
 known in closed form: columns are independent, a number is Student-t (3 degrees of freedom, twice
 the column's spread), anything else is uniform over its values, "missing" and "never seen". Each
-column is cut into cells of equal background mass, so the background of a leaf is a product of
-shares of cells: nothing is drawn.
+column is cut into cells of equal background mass, in order: a number's by size, categories by how
+often training rows have them. So a leaf is a range of cells in each column, and its background a
+product of shares: nothing is drawn.
 """
 
 from __future__ import annotations
@@ -49,18 +50,21 @@ class Background:
     Attributes
     ----------
     binner : Binner
-        How a table becomes codes [n, d]; a code beyond the last threshold means missing.
+        How a table's numbers find their cells, and its categories their indicators.
     centre, scale : float64 [columns]
         Place and spread of each number's background; scale is 0 for all other columns.
-    cells : tuple of uint16 [n_cells, features of the column]
-        Codes of every cell of each column, all of the same background mass.
+    n_cells : int64 [columns]
+        Cells of each column, all of the same background mass; a number's last one is "missing".
+    rank : tuple of uint16 [K + 2] or None
+        Of a category column the cell of each category, of missing and of what was never seen.
 
     """
 
     binner: Binner
     centre: Floats
     scale: Floats
-    cells: tuple[Codes, ...]
+    n_cells: npt.NDArray[np.int64]
+    rank: tuple[Codes | None, ...]
 
 
 def fit_background(table: Table, n_thresholds: int, weight: Floats) -> Background:
@@ -72,33 +76,63 @@ def fit_background(table: Table, n_thresholds: int, weight: Floats) -> Backgroun
     >>> background = fit_background(as_table([[0.0, "a"], [4.0, "a"]]), 3, np.ones(2))
     >>> background.binner.features[0].thresholds.round(2).tolist()
     [-1.06, 2.0, 5.06]
-    >>> [len(cells) for cells in background.cells]
+    >>> background.n_cells.tolist()
     [5, 3]
 
     """
     plain = fit_binner(table, n_thresholds=n_thresholds, sample_weight=weight)
-    specs, centres, scales = [], [], []
-    for column, spec in zip(table.columns, plain.columns, strict=True):
-        centre, scale = _spread(column, weight)
-        thresholds, categories = NONE, spec.categories
-        if column.kind == "category":
-            categories += NO_CATEGORIES[: max(2 - len(categories), 0)]
-        elif column.kind == "boolean":
-            thresholds = HALF
-        elif scale > 0:
-            share = np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
-            with np.errstate(over="ignore"):
-                wanted = centre + scale * stdtrit(DEGREES, share)
-            thresholds = np.unique(np.clip(wanted, -LARGEST, LARGEST))
-        else:  # one value: below it, it, above it
-            thresholds = np.array([np.nextafter(centre, -np.inf), centre])
-        specs.append(ColumnSpec(spec.name, spec.kind, thresholds, categories, True))
-        centres.append(centre)
-        scales.append(scale)
-    binner = Binner(tuple(specs), plain.named, plain.binning, plain.n_thresholds)
-    return Background(
-        binner, np.array(centres), np.array(scales), tuple(_cells_of(spec) for spec in specs)
+    spread = [_spread(column, weight) for column in table.columns]
+    specs = tuple(
+        _cut_column(spec, centre, scale, n_thresholds)
+        for spec, (centre, scale) in zip(plain.columns, spread, strict=True)
     )
+    binner = Binner(specs, plain.named, plain.binning, plain.n_thresholds)
+    codes = encode(binner, table)
+    n_cells: list[int] = []
+    rank: list[Codes | None] = []
+    for index, spec in enumerate(specs):
+        if spec.kind != "category":
+            rank.append(None)
+            n_cells.append(len(spec.thresholds) + 2)
+            continue
+        cell = _category_cells(codes[:, binner.feature_column == index])
+        real = [category not in NO_CATEGORIES for category in spec.categories]
+        mass = np.asarray(np.bincount(cell, weight, len(real) + 2), dtype=np.float64)
+        order = _order_cells(mass, np.array([*real, True]))
+        rank.append(order)
+        n_cells.append(int(order.max()) + 1)
+    centre, scale = np.array(spread).T
+    return Background(binner, centre, scale, np.array(n_cells), tuple(rank))
+
+
+def _cut_column(spec: ColumnSpec, centre: float, scale: float, n_thresholds: int) -> ColumnSpec:
+    """Thresholds with equal background mass between them, and room for what was never seen."""
+    categories, thresholds = spec.categories, NONE
+    if spec.kind == "category":
+        categories += NO_CATEGORIES[: max(2 - len(categories), 0)]
+    elif spec.kind == "boolean":
+        thresholds = HALF
+    elif scale > 0:
+        share = np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
+        with np.errstate(over="ignore"):
+            wanted = centre + scale * stdtrit(DEGREES, share)
+        thresholds = np.unique(np.clip(wanted, -LARGEST, LARGEST))
+    else:  # one value: below it, it, above it
+        thresholds = np.array([np.nextafter(centre, -np.inf), centre])
+    return ColumnSpec(spec.name, spec.kind, thresholds, categories, True)
+
+
+def _category_cells(indicators: Codes) -> npt.NDArray[np.intp]:
+    """Which indicator [n, K + 1] is on, K + 1 if none is."""
+    return np.where(indicators.any(axis=1), indicators.argmax(axis=1), indicators.shape[1])
+
+
+def _order_cells(mass: Floats, real: npt.NDArray[np.bool_]) -> Codes:
+    """Cell of each category and of missing, rare before frequent, after 0 for never seen."""
+    rank = np.zeros(len(mass), dtype=np.uint16)
+    places = np.flatnonzero(real)
+    rank[places[np.argsort(mass[places], kind="stable")]] = np.arange(1, len(places) + 1)
+    return rank
 
 
 def _spread(column: Column, weight: Floats) -> tuple[float, float]:
@@ -122,25 +156,19 @@ def _spread(column: Column, weight: Floats) -> tuple[float, float]:
     return centre * unit, scale
 
 
-def _cells_of(spec: ColumnSpec) -> Codes:
-    if spec.kind != "category":
-        return np.arange(len(spec.thresholds) + 2, dtype=np.uint16)[:, None]
-    n_indicators = len(spec.categories) + 1  # one for missing
-    seen = np.eye(n_indicators, dtype=np.uint16)
-    real = [category not in NO_CATEGORIES for category in spec.categories]
-    seen = seen[np.array([*real, True])]
-    return np.vstack([seen, np.zeros((1, n_indicators), dtype=np.uint16)])
-
-
 def place(background: Background, table: Table) -> tuple[Codes, Floats]:
-    """Codes [n, d] of a table, and each cell's log background density [n, columns].
+    """Cell [n, columns] of every value of a table, and its log background density [n, columns].
 
-    A number's is per unit of scale; what has no width has the mass of its cell.
+    A number's density is per unit of scale; what has no width has the mass of its cell.
     """
     binner = background.binner
-    log_density = np.empty((table.n_rows, len(binner.columns)))
+    features = encode(binner, table)
+    cells = np.empty((table.n_rows, len(binner.columns)), dtype=np.uint16)
+    log_density = np.empty(cells.shape)
     for index, column in enumerate(matching_columns(binner, table)):
-        n_cells, scale = len(background.cells[index]), background.scale[index]
+        codes, rank = features[:, binner.feature_column == index], background.rank[index]
+        cells[:, index] = codes[:, 0] if rank is None else rank[_category_cells(codes)]
+        n_cells, scale = background.n_cells[index], background.scale[index]
         log_density[:, index] = -np.log(n_cells)
         if scale > 0:
             numbers = numbers_like(binner.columns[index], column)
@@ -149,7 +177,7 @@ def place(background: Background, table: Table) -> tuple[Codes, Floats]:
             log_density[present, index] = np.log1p(-1 / n_cells) + student.logpdf(
                 np.clip(standard, -1e30, 1e30), DEGREES
             )
-    return encode(binner, table), log_density
+    return cells, log_density
 
 
 def choose_views(
@@ -160,7 +188,7 @@ def choose_views(
 
     >>> choose_views(3, 2, 5, np.random.default_rng(0))
     [(0, 1), (0, 2), (1, 2)]
-    """  # noqa: D205
+    """
     every = list(itertools.islice(itertools.combinations(range(n_columns), per_view), n_views + 1))
     if len(every) <= n_views:
         return every
@@ -181,56 +209,44 @@ def choose_views(
     return list(views)
 
 
-def view_features(background: Background, view: Sequence[int]) -> npt.NDArray[np.intp]:
-    """Positions of the features of some columns, in the order of the columns."""
-    return np.flatnonzero(np.isin(np.asarray(background.binner.feature_column), view))
-
-
 def view_rows(
     background: Background,
     view: Sequence[int],
-    codes: Codes,
+    cells: Codes,
     weight: Floats,
     rng: np.random.Generator,
 ) -> Rows:
     """Two-class rows of a view: normal ones, and as much background as they weigh.
 
-    ``codes`` [n, d] are of all columns. Every cell is a background row; where there are more than
-    ``MAX_CELLS``, as many quasi-random ones are.
+    ``cells`` [n, columns] are of all columns. Every cell is a background row; where there are more
+    than ``MAX_CELLS``, as many quasi-random ones are.
     """
-    cells = [background.cells[column] for column in view]
-    sizes = np.array([len(part) for part in cells])
+    sizes = background.n_cells[list(view)]
     if np.prod(sizes.astype(np.float64)) <= MAX_CELLS:
-        index = np.indices(sizes).reshape(len(sizes), -1)
+        grid = np.indices(tuple(sizes.tolist())).reshape(len(sizes), -1).T
     else:
         points = qmc.Sobol(len(sizes), rng=rng).random(MAX_CELLS)
-        index = np.minimum((points * sizes).astype(np.intp), sizes - 1).T
-    grid = np.hstack([part[place] for part, place in zip(cells, index, strict=True)])
-    n_cells = grid.shape[0]
-    labels = np.repeat(np.array([BACKGROUND, NORMAL], dtype=np.int32), [n_cells, len(codes)])
-    return Rows(
-        np.ascontiguousarray(np.vstack([grid, codes[:, view_features(background, view)]])),
-        labels,
-        np.concatenate([np.full(n_cells, weight.sum() / n_cells), weight]),
-    )
+        grid = np.minimum((points * sizes).astype(np.int64), sizes - 1)
+    counts = [len(grid), len(cells)]
+    labels = np.repeat(np.array([BACKGROUND, NORMAL], dtype=np.int32), counts)
+    codes = np.vstack([grid.astype(np.uint16), cells[:, list(view)]])
+    share = np.full(len(grid), weight.sum() / len(grid))
+    return Rows(np.ascontiguousarray(codes), labels, np.concatenate([share, weight]))
 
 
 def background_shares(background: Background, view: Sequence[int], trees: TreeBatch) -> Floats:
     """Share of the background's mass at every node [B, N], exactly: a product over columns."""
-    cells = [background.cells[column] for column in view]
-    owner = [(c, f) for c, part in enumerate(cells) for f in range(part.shape[1])]
-    share = np.zeros(trees.feature.shape)
-    for b in range(len(trees)):
-        inside = {0: [np.ones(len(part), dtype=bool) for part in cells]}
-        for node in range(int(trees.n_nodes[b])):
-            masks = inside.pop(node)
-            share[b, node] = np.prod([mask.mean() for mask in masks])
-            if trees.feature[b, node] < 0:
-                continue
-            column, feature = owner[trees.feature[b, node]]
-            right = cells[column][:, feature] > trees.cut[b, node]
-            for side, goes in enumerate((~right, right)):
-                child = list(masks)
-                child[column] = masks[column] & goes
-                inside[int(trees.left[b, node]) + side] = child
-    return share
+    sizes = background.n_cells[list(view)]
+    first = np.zeros((*trees.feature.shape, len(sizes)), dtype=np.int64)
+    last = np.zeros_like(first) - 1
+    last[:, 0] = sizes - 1
+    for node in range(trees.feature.shape[1]):  # parents come before children
+        batch = np.flatnonzero(trees.feature[:, node] >= 0)
+        column, cut = trees.feature[batch, node], trees.cut[batch, node]
+        left = trees.left[batch, node]
+        for child in (left, left + 1):
+            first[batch, child], last[batch, child] = first[batch, node], last[batch, node]
+        last[batch, left, column] = np.minimum(last[batch, node, column], cut)
+        first[batch, left + 1, column] = np.maximum(first[batch, node, column], cut + 1)
+    width = np.maximum(last - first + 1, 0)
+    return np.asarray((width / sizes).prod(axis=-1))

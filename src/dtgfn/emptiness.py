@@ -3,7 +3,8 @@
 A leaf that holds n normal rows and the background mass b stands for the density ratio
 (n + a) / (b + a); times the background's own density q(x) it is the density p(x) of normal rows,
 in units of the columns' spread. In k columns, 1 / p(x)^(1/k) is then the side of the cube around
-x that one row has to itself: the emptiness at x, a length, averaged over trees and views.
+x that one row has to itself: the emptiness at x, a length. It is averaged over the trees of a
+view, then over views by the power mean of exponent 1/2.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dtgfn.background import Background, background_shares, view_features, view_rows
+from dtgfn.background import Background, background_shares, view_rows
 from dtgfn.inference import ENGINES
 from dtgfn.kernels import Codes, Floats
 from dtgfn.progress import Progress, silent
@@ -33,10 +33,8 @@ class View:
     Attributes
     ----------
     columns : tuple of int
-    features : intp [d]
-        Positions of the columns' features among all codes.
     trees : TreeBatch
-        B trees over these features.
+        B trees; their feature j is the j-th of these columns.
     weights : float64 [B]
         Their posterior weights, summing to one.
     normal, background : float64 [B, N]
@@ -47,7 +45,6 @@ class View:
     """
 
     columns: tuple[int, ...]
-    features: npt.NDArray[np.intp]
     trees: TreeBatch
     weights: Floats
     normal: Floats
@@ -58,7 +55,7 @@ class View:
 def infer_views(
     background: Background,
     columns: Sequence[tuple[int, ...]],
-    codes: Codes,
+    cells: Codes,
     weight: Floats,
     *,
     engine: str,
@@ -76,8 +73,8 @@ def infer_views(
 ) -> tuple[View, ...]:
     """Infer ``n_trees`` trees in each of several sets of columns; for one tree, the best one.
 
-    ``codes`` [n, d] and ``weight`` [n] are of the normal rows. When ``time_budget`` seconds are
-    over, the remaining sets are left out.
+    ``cells`` [n, columns] and ``weight`` [n] are of the normal rows. When ``time_budget`` seconds
+    are over, the remaining sets are left out.
     """
     started = time.monotonic()
     views: list[View] = []
@@ -86,9 +83,7 @@ def infer_views(
         if views and left is not None and left <= 0:
             break
         progress("views", len(views) / len(columns))
-        rows = view_rows(background, chosen, codes, weight, rng)
-        features = view_features(background, chosen)
-        owner = np.asarray(background.binner.feature_column)[features]
+        rows = view_rows(background, chosen, cells, weight, rng)
         score = make_score(
             n_classes=2,
             n_features=len(chosen),
@@ -101,7 +96,7 @@ def infer_views(
         posterior = ENGINES[engine](
             rows,
             score,
-            column=np.searchsorted(chosen, owner).astype(np.int32),
+            column=np.arange(len(chosen), dtype=np.int32),
             n_columns=len(chosen),
             n_trees=n_trees,
             random_state=int(rng.integers(2**31)),
@@ -112,37 +107,40 @@ def infer_views(
         alone = n_trees == 1
         trees = posterior.best_tree if alone else posterior.trees
         weights = np.ones(1) if alone else posterior.weights
-        normal = leaf_weights(trees, codes[:, features], weight)
+        normal = leaf_weights(trees, pick(cells, chosen), weight)
         mass = background_shares(background, chosen, trees) * weight.sum()
-        views.append(
-            View(chosen, features, trees, weights, normal, mass, posterior.log_evidence)
-        )
+        views.append(View(chosen, trees, weights, normal, mass, posterior.log_evidence))
     return tuple(views)
 
 
-def leaf_weights(trees: TreeBatch, codes: Codes, weight: Floats) -> Floats:
+def pick(cells: Codes, columns: Sequence[int]) -> Codes:
+    """Cells of some columns, as the compiled loops want them."""
+    return np.ascontiguousarray(cells[:, list(columns)])
+
+
+def leaf_weights(trees: TreeBatch, cells: Codes, weight: Floats) -> Floats:
     """Weight of the rows [n] at each leaf [B, N]."""
     total = np.zeros(trees.feature.shape)
-    for b, leaf in enumerate(route(trees, codes)):
-        total[b] = np.bincount(leaf, weights=weight, minlength=total.shape[1])
+    for b, leaf in enumerate(route(trees, cells)):
+        total[b] = np.bincount(leaf, weights=weight, minlength=trees.feature.shape[1])
     return total
 
 
 def emptiness(
     views: Sequence[View],
-    codes: Codes,
+    cells: Codes,
     log_density: Floats,
     leaf_concentration: float,
     own_weight: Floats | None = None,
 ) -> Floats:
-    """Mean side of the empty cube around each row [n], over the trees of all views.
+    """Side of the empty cube around each row [n], averaged over trees and views.
 
     ``log_density`` [n, columns] is the background's. With ``own_weight`` [n] each row is a
     training row, and is judged by its leaves without that much of itself.
     """
-    total = np.zeros(len(codes))
+    total = np.zeros(len(cells))
     for view in views:
-        leaf = route(view.trees, np.ascontiguousarray(codes[:, view.features]))
+        leaf = route(view.trees, pick(cells, view.columns))
         normal = np.take_along_axis(view.normal, leaf, axis=1)
         mass = np.take_along_axis(view.background, leaf, axis=1)
         if own_weight is not None:
@@ -150,5 +148,7 @@ def emptiness(
         power = 1.0 / len(view.columns)
         odds = (mass + leaf_concentration) / (normal + leaf_concentration)
         density = log_density[:, list(view.columns)].sum(axis=1)
-        total += (view.weights @ odds**power) * np.exp(-power * density)
-    return total / len(views)
+        side = (view.weights @ odds**power) * np.exp(-power * density)
+        # Between the mean of logs, where views add up, and the mean, where one view is enough.
+        total += np.sqrt(side)
+    return np.asarray((total / len(views)) ** 2)
