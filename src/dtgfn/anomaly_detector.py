@@ -21,11 +21,19 @@ from dtgfn.score import SplitPenalty
 from dtgfn.tables import Table, as_table, take
 
 MAX_VIEWS = 100
+TEMPERATURE = 2.0  # at 1, the trees of a view hardly differ
 # Views are small problems, so a little of each engine goes a long way.
 VIEW_OPTIONS: dict[str, dict[str, Any]] = {
     "smc": {"n_particles": 100, "n_sweeps": 1},
     "mcmc": {"n_chains": 2, "n_steps": 5000},
     "gfn": {"n_steps": 30},
+    "exact": {},
+}
+# One tree over all columns must be searched for.
+SINGLE_OPTIONS: dict[str, dict[str, Any]] = {
+    "smc": {"n_particles": 1000, "n_sweeps": 2},
+    "mcmc": {"n_chains": 4, "n_steps": 50_000},
+    "gfn": {},
     "exact": {},
 }
 
@@ -58,8 +66,9 @@ class DTGFNAnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         Rows and background each leaf is given in advance.
     split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
         Prior over structures, see ``dtgfn.infer``.
-    temperature : float
-        The target is R^(1/temperature); above 1 trees are larger and more various.
+    temperature : float or None
+        The target is R^(1/temperature); above 1 trees are larger and more various. None is 2, or 1
+        if ``n_trees`` is 1.
     n_trees : int
         Trees in all, evenly over the views (at least one each). With 1, the most probable tree
         alone.
@@ -103,8 +112,8 @@ class DTGFNAnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         n_thresholds: int = 31,
         leaf_concentration: float = 0.5,
         split_penalty: SplitPenalty = "mdl",
-        temperature: float = 2.0,
-        n_trees: int = 1000,
+        temperature: float | None = None,
+        n_trees: int = 300,
         time_budget: float | None = 60.0,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -138,6 +147,11 @@ class DTGFNAnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         self.background_: Background = fit_background(table, self.n_thresholds, weight)
         cells, log_density = place(self.background_, table)
         chosen = self._choose_views(table.n_columns, rng)
+        single = self.n_trees == 1
+        temperature = self.temperature
+        if temperature is None:
+            temperature = 1.0 if single else TEMPERATURE
+        usual = SINGLE_OPTIONS if single else VIEW_OPTIONS
         with progress_bar(self.verbose) as progress:
             self.views_: tuple[View, ...] = infer_views(
                 self.background_,
@@ -149,12 +163,12 @@ class DTGFNAnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
                 n_thresholds=self.n_thresholds,
                 leaf_concentration=self.leaf_concentration,
                 split_penalty=self.split_penalty,
-                temperature=self.temperature,
+                temperature=temperature,
                 n_trees=math.ceil(self.n_trees / len(chosen)),
                 time_budget=self.time_budget,
                 n_jobs=None if self.n_jobs == -1 else self.n_jobs,
                 rng=rng,
-                options={**VIEW_OPTIONS[self.inference], **(self.options or {})},
+                options={**usual[self.inference], **(self.options or {})},
                 progress=progress,
             )
         alone = np.minimum(weight, 1.0) if self.contamination == "two-std" else None
