@@ -146,7 +146,7 @@ def section(name: str, runs: list[dict[str, list[float]]]) -> list[str]:
     if name in ODDS:
         place = ODDS.index(name)
         for method, figures in PAPER.items():
-            cells = ["", f"{figures[place]:.3f}"]
+            cells = ["", "" if np.isnan(figures[place]) else f"{figures[place]:.3f}"]
             if method == "DT-GFN":
                 cells.reverse()
             lines.append("| " + " | ".join([f"paper: {method}", *cells, "", "", "", ""]) + " |")
@@ -162,7 +162,8 @@ def main() -> None:
     arguments = parser.parse_args()
     cells = [(name, seed) for name in arguments.tables for seed in range(arguments.splits)]
     runs = Parallel(n_jobs=arguments.jobs, verbose=1)(delayed(measure)(*cell) for cell in cells)
-    command = f"python benchmarks/anomaly.py --splits {arguments.splits}"
+    tables = " ".join(f"'{name}'" if " " in name else name for name in arguments.tables)
+    command = f"python benchmarks/anomaly.py --splits {arguments.splits} --tables {tables}"
     lines = ["# Anomaly detection", "", f"`{command}`; what the columns mean is said there."]
     for name in arguments.tables:
         lines += section(name, [r for r, (own, _) in zip(runs, cells, strict=True) if own == name])
