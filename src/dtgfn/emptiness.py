@@ -20,7 +20,7 @@ from dtgfn.background import Background, background_shares, view_rows
 from dtgfn.inference import ENGINES
 from dtgfn.kernels import Codes, Floats
 from dtgfn.progress import Progress, silent
-from dtgfn.score import SplitPenalty, make_score
+from dtgfn.score import Score, SplitPenalty, make_score
 from dtgfn.trees import TreeBatch, route
 
 MIN_SECONDS = 0.1  # what an engine gets when the budget is nearly over
@@ -38,7 +38,7 @@ class View:
     weights : float64 [B]
         Their posterior weights, summing to one.
     normal, background : float64 [B, N]
-        Weight of training rows and background mass at each leaf; 0 at inner nodes.
+        Weight of training rows at each leaf, and background mass at each node.
     log_evidence : float
         log Z of the view, nan where the engine cannot tell.
 
@@ -58,23 +58,21 @@ def infer_views(
     cells: Codes,
     weight: Floats,
     *,
-    engine: str,
-    max_depth: int,
     n_thresholds: int,
+    n_trees: int,
+    time_budget: float | None,
+    rng: np.random.Generator,
+    max_depth: int,
     leaf_concentration: float,
     split_penalty: SplitPenalty,
     temperature: float,
-    n_trees: int,
-    time_budget: float | None,
-    n_jobs: int | None,
-    rng: np.random.Generator,
-    options: dict[str, Any],
     progress: Progress = silent,
+    **engine: Any,
 ) -> tuple[View, ...]:
     """Infer ``n_trees`` trees in each of several sets of columns; for one tree, the best one.
 
-    ``cells`` [n, columns] and ``weight`` [n] are of the normal rows. When ``time_budget`` seconds
-    are over, the remaining sets are left out.
+    ``cells`` [n, columns] and ``weight`` [n] are of the normal rows; ``engine`` is what
+    ``infer_view`` hands on. When ``time_budget`` seconds are over, the remaining sets are left out.
     """
     started = time.monotonic()
     views: list[View] = []
@@ -83,7 +81,6 @@ def infer_views(
         if views and left is not None and left <= 0:
             break
         progress("views", len(views) / len(columns))
-        rows = view_rows(background, chosen, cells, weight, rng)
         score = make_score(
             n_classes=2,
             n_features=len(chosen),
@@ -93,24 +90,52 @@ def infer_views(
             split_penalty=split_penalty,
             temperature=temperature,
         )
-        posterior = ENGINES[engine](
-            rows,
-            score,
-            column=np.arange(len(chosen), dtype=np.int32),
-            n_columns=len(chosen),
-            n_trees=n_trees,
-            random_state=int(rng.integers(2**31)),
-            time_budget=None if left is None else max(left, MIN_SECONDS),
-            n_jobs=n_jobs,
-            **options,
-        )
-        alone = n_trees == 1
-        trees = posterior.best_tree if alone else posterior.trees
-        weights = np.ones(1) if alone else posterior.weights
-        normal = leaf_weights(trees, pick(cells, chosen), weight)
-        mass = background_shares(background, chosen, trees) * weight.sum()
-        views.append(View(chosen, trees, weights, normal, mass, posterior.log_evidence))
+        seconds = None if left is None else max(left, MIN_SECONDS)
+        views.append(
+            infer_view(
+                background, chosen, cells, weight, score, n_trees, rng,
+                time_budget=seconds, **engine
+            )
+        )  # fmt: skip
     return tuple(views)
+
+
+def infer_view(
+    background: Background,
+    columns: tuple[int, ...],
+    cells: Codes,
+    weight: Floats,
+    score: Score,
+    n_trees: int,
+    rng: np.random.Generator,
+    *,
+    engine: str,
+    time_budget: float | None,
+    n_jobs: int | None,
+    options: dict[str, Any],
+) -> View:
+    """Infer the trees of one view by an engine, with the engine's own options."""
+    posterior = ENGINES[engine](
+        view_rows(background, columns, cells, weight, rng),
+        score,
+        column=np.arange(len(columns), dtype=np.int32),
+        n_columns=len(columns),
+        n_trees=n_trees,
+        random_state=int(rng.integers(2**31)),
+        time_budget=time_budget,
+        n_jobs=n_jobs,
+        **options,
+    )
+    alone = n_trees == 1
+    trees = posterior.best_tree if alone else posterior.trees
+    return View(
+        columns=columns,
+        trees=trees,
+        weights=np.ones(1) if alone else posterior.weights,
+        normal=leaf_weights(trees, pick(cells, columns), weight),
+        background=background_shares(background, columns, trees) * weight.sum(),
+        log_evidence=posterior.log_evidence,
+    )
 
 
 def pick(cells: Codes, columns: Sequence[int]) -> Codes:
