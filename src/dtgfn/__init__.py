@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dtgfn.engines.exact import BudgetExceeded
-    from dtgfn.estimators import DTGFNClassifier, DTGFNRegressor
+    from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
     from dtgfn.explain import tree_text
     from dtgfn.files import read_table
     from dtgfn.inference import infer
@@ -28,6 +28,7 @@ __version__ = "0.1.0"
 # Loaded on first use, so that `import dtgfn` (and `dtgfn --help`) costs next to nothing.
 _HOMES = {
     "BudgetExceeded": "dtgfn.engines.exact",
+    "DTGFNAnomalyDetector": "dtgfn.estimators",
     "DTGFNClassifier": "dtgfn.estimators",
     "DTGFNRegressor": "dtgfn.estimators",
     "TreePosterior": "dtgfn.posterior",
@@ -40,6 +41,7 @@ _HOMES = {
 
 __all__ = [
     "BudgetExceeded",
+    "DTGFNAnomalyDetector",
     "DTGFNClassifier",
     "DTGFNRegressor",
     "TreePosterior",

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from dtgfn.binning import Binner, Binning, encode
 from dtgfn.checks import check_choice
+from dtgfn.estimators.columns import TableEstimator
 from dtgfn.estimators.explained import ExplainedEstimator
 from dtgfn.forest import Forest, average
 from dtgfn.inference import ENGINES, infer
@@ -48,7 +48,7 @@ TRAINING_ONLY = (
 COMPUTED = ("_known_counts", "_forests")  # and can be computed again
 
 
-class PosteriorEstimator(ExplainedEstimator, BaseEstimator):  # type: ignore[misc]
+class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     """A table in, the posterior over its trees inside; a subclass says what leaves hold."""
 
     inference: str
@@ -219,15 +219,6 @@ class PosteriorEstimator(ExplainedEstimator, BaseEstimator):  # type: ignore[mis
         steps = {} if self.n_steps is None else {"n_steps": self.n_steps}
         return {**steps, **(self.options or {})}
 
-    def _check_columns(self, X: Any, table: Table, *, reset: bool) -> None:
-        """Remember number and names of columns, or compare with them, as scikit-learn does."""
-        if not isinstance(X, Table):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        elif reset:
-            self.n_features_in_ = table.n_columns
-            if table.named:
-                self.feature_names_in_ = np.array(table.names, dtype=object)
-
     @property
     def binner_(self) -> Binner:
         """How columns became codes."""
@@ -244,10 +235,3 @@ class PosteriorEstimator(ExplainedEstimator, BaseEstimator):  # type: ignore[mis
     def best_tree_(self) -> TreeBatch:
         """The most probable tree, a batch of one."""
         return self.posterior_.best_tree
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
