@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from enumeration import Case, Enumeration
 
-from dtgfn.bagging import Bags, infer_bagged, out_of_bag
+from dtgfn.bagging import Bags, best_sharpness, infer_bagged, out_of_bag, sharpened
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.smc import infer_smc
-from dtgfn.posterior import sampled_posterior
-from dtgfn.predict import predict_proba
+from dtgfn.predict import average_trees, predict_proba
 from dtgfn.trees import canonical_keys, node_counts, route
 
 RNG = np.random.default_rng(0)
@@ -33,7 +32,7 @@ def test_trees_of_a_bag_split_on_its_columns_only():
     used = [set() for _ in range(8)]
     for b, tree in zip(bags.bag, posterior.trees.feature, strict=True):
         used[b] |= {CASE.column[f] for f in tree if f >= 0}
-    assert max(map(len, used)) <= posterior.diagnostics["columns_per_bag"] == 2
+    assert max(map(len, used)) <= 2
     assert len(set.union(*used)) > 2
 
 
@@ -91,9 +90,29 @@ def test_out_of_bag_is_the_average_of_trees_that_never_saw_the_row():
             together = others & (at == at[i])
             same = (LABELS[together] == LABELS[i]).sum()
             told.append((same + 0.1) / (together.sum() + 0.2))
-        assert found.log_prob[i] == pytest.approx(math.log(np.mean(told)))
+        right, wrong = np.mean(told) ** bags.sharpness, (1 - np.mean(told)) ** bags.sharpness
+        assert found.log_prob[i] == pytest.approx(math.log(right / (right + wrong)))
         assert found.effective[i] == pytest.approx(blind.mean())
     assert posterior.diagnostics["out_of_bag_log_score"] == pytest.approx(found.score)
+
+
+def test_the_best_sharpness_mends_what_was_blunted():
+    rng = np.random.default_rng(3)
+    truth = rng.dirichlet([0.5, 0.5, 0.5], 20_000)
+    target = np.array([rng.choice(3, p=p) for p in truth], dtype=np.int32)
+    blunt = sharpened(truth, 0.4)
+    assert best_sharpness(blunt, target, np.ones(20_000)) == pytest.approx(2.5, rel=0.05)
+    assert best_sharpness(blunt[:0], target[:0], np.ones(0)) == 1.0
+
+
+def test_predictions_are_the_sharpened_average():
+    posterior = bag()
+    bags = posterior.solution
+    even = np.full(len(posterior.trees), 1 / len(posterior.trees))
+    plain = average_trees(posterior.trees, even, CASE.rows, CASE.score, CASE.rows.codes)
+    told = predict_proba(posterior, CASE.rows.codes)
+    np.testing.assert_allclose(told, sharpened(plain, bags.sharpness))
+    assert (told.argmax(axis=1) == plain.argmax(axis=1)).all()
 
 
 def test_a_row_in_every_bag_has_no_weight():
@@ -104,13 +123,6 @@ def test_a_row_in_every_bag_has_no_weight():
     found = out_of_bag(posterior)
     assert (found.weight[always] == 0).all()
     assert math.isfinite(found.score)
-
-
-def test_predictions_are_averages_over_all_trees():
-    posterior = bag()
-    told = predict_proba(posterior, CASE.rows.codes)
-    np.testing.assert_allclose(told.sum(axis=1), 1.0)
-    assert (told.argmax(axis=1) == LABELS).mean() > 0.8
 
 
 def test_the_same_seed_gives_the_same_trees_and_more_can_be_drawn():
@@ -138,6 +150,7 @@ def test_weights_of_rows_multiply_their_copies():
         ({"n_bags": 1}, "n_bags=1 is out of range"),
         ({"column_share": 0.0}, "column_share=0.0 is out of range"),
         ({"column_share": 1.5}, "column_share=1.5 is out of range"),
+        ({"column_share": (0.8, 0.2)}, "two such, ascending"),
         ({"n_trees": 1}, "n_trees=1 leaves nothing to average"),
     ],
 )
@@ -150,23 +163,3 @@ def test_a_posterior_without_bags_is_refused():
     posterior = infer_exact(CASE.rows, CASE.score, column=CASE.columns, n_columns=4, n_trees=5)
     with pytest.raises(ValueError, match="not bagged"):
         out_of_bag(posterior)
-
-
-def test_sampled_posterior_stays_usable_elsewhere():
-    """Everything but the evidence is an estimate from the trees."""
-    posterior = bag()
-    again = sampled_posterior(
-        posterior.trees,
-        log_reward=posterior.log_reward,
-        log_prob=posterior.log_prob,
-        log_weight=posterior.log_weight,
-        log_evidence=math.nan,
-        log_evidence_error=math.nan,
-        rows=posterior.rows,
-        score=posterior.score,
-        column=CASE.columns,
-        n_columns=4,
-        engine="exact",
-    )
-    np.testing.assert_array_equal(again.column_inclusion, posterior.column_inclusion)
-    assert again.best_log_reward == posterior.best_log_reward

@@ -119,7 +119,8 @@ def select(
         )
     values = (max_depth, n_thresholds, binning, split_penalty, leaf_concentration)
     combinations = [
-        dict(zip(SETTINGS, chosen, strict=True)) for chosen in itertools.product(*map(_list, values))
+        dict(zip(SETTINGS, chosen, strict=True))
+        for chosen in itertools.product(*map(_list, values))
     ]
     if not combinations:
         raise ValueError("A list of settings is empty; give at least one value of each.")
@@ -171,8 +172,8 @@ def _judge(
                 time_budget=given["time_budget"],
                 n_jobs=given["n_jobs"],
             )
-    except BudgetExceeded as error:
-        return {**line, "note": str(error), "seconds": time.monotonic() - begun}, None
+    except BudgetExceeded as refusal:
+        return {**line, "note": str(refusal), "seconds": time.monotonic() - begun}, None
     error = math.hypot(posterior.log_evidence_error, mass_error)
     comparable = math.isfinite(posterior.log_evidence) and error <= LARGEST_ERROR
     result = leave_one_out(posterior)

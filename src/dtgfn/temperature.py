@@ -130,7 +130,7 @@ def _left_out(
 
 @dataclass(frozen=True)
 class TemperatureChoice:
-    """The temperature with the best leave-one-out log score, its posterior, and all that were tried.
+    """The temperature with the best log score, its posterior, and all that were tried.
 
     ``table`` has a row per temperature: temperature, log_score, its error (over rows), effective
     (the worst row's share of the ensemble), mean_splits and seconds.
