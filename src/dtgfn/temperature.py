@@ -146,11 +146,13 @@ def choose_temperature(
     *,
     temperatures: Sequence[float] = TEMPERATURES,
     time_budget: float | None = None,
+    judge: Callable[[TreePosterior], LeaveOneOut] = leave_one_out,
 ) -> TemperatureChoice:
-    """Infer at rising temperatures until the leave-one-out log score has fallen twice.
+    """Infer at rising temperatures until the log score has fallen short of the best one twice.
 
     ``infer_at(temperature, seconds)`` returns the posterior of R^(1/temperature). The budget is
-    shared: each temperature gets an even part of what those before it have left.
+    shared: each temperature gets an even part of what those before it have left. ``judge`` scores
+    a posterior on training rows; a bagged one has ``dtgfn.bagging.out_of_bag``.
 
     Examples
     --------
@@ -174,7 +176,7 @@ def choose_temperature(
             left = max(time_budget - (begun - started), 0.05 * time_budget)
             seconds = left / (len(temperatures) - place)
         posterior = infer_at(float(temperature), seconds)
-        result = leave_one_out(posterior)
+        result = judge(posterior)
         table.append(
             {
                 "temperature": float(temperature),
