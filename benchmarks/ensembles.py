@@ -111,7 +111,12 @@ def posterior(split_penalty: str, temperature: float | None) -> Callable[..., Ou
     return run
 
 
-def bagged(split_penalty: str) -> Callable[..., Outcome]:
+def bagged(split_penalty: str, **changes: object) -> Callable[..., Outcome]:
+    """The bagged posterior; ``changes`` are of ``BAGS``, of the grid or of the score."""
+    prior = {"max_depth": GRID["max_depth"], "leaf_concentration": 0.1, "temperature": 1.0}
+    prior |= {name: changes.pop(name) for name in list(changes) if name in prior}
+    options = {**BAGS, **changes}
+
     def run(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Outcome:
         from dtgfn.bagging import infer_bagged
         from dtgfn.engines.smc import infer_smc
@@ -126,12 +131,12 @@ def bagged(split_penalty: str) -> Callable[..., Outcome]:
             n_classes=len(data.classes),
             n_features=table.n_columns,
             n_thresholds=GRID["n_thresholds"],
-            max_depth=GRID["max_depth"],
             split_penalty=split_penalty,
+            **prior,
         )
         column = np.asarray(data.binner.feature_column, dtype=np.int32)
         given = {"column": column, "n_columns": table.n_columns, "random_state": 0, "n_jobs": 1}
-        found = infer_bagged(infer_smc, data.rows, score, **given, **BAGS)
+        found = infer_bagged(infer_smc, data.rows, score, **given, **options)
         found = replace(found, binner=data.binner, classes=data.classes)
         outside = found.diagnostics["out_of_bag_log_score"]
         return predict(found, new), 2 * found.mean_splits + 1, outside
