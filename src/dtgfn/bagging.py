@@ -37,6 +37,11 @@ from dtgfn.temperature import LeaveOneOut
 from dtgfn.trees import TreeBatch, empty_batch, node_counts, route
 
 SHARPEST = 10.0
+# What is enough for one bag: errors of single bags average out.
+BAG_OPTIONS: dict[str, dict[str, Any]] = {
+    "smc": {"n_particles": 50, "n_sweeps": 1},
+    "mcmc": {"n_chains": 1, "n_steps": 5000},
+}
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ def infer_bagged(
     *,
     column: Ints,
     n_columns: int,
-    n_bags: int = 50,
+    n_bags: int = 200,
     column_share: float | tuple[float, float] = (0.3, 1.0),
     n_trees: int = 1000,
     random_state: int | np.random.Generator | None = None,
@@ -93,6 +98,8 @@ def infer_bagged(
     **options: Any,
 ) -> TreePosterior:
     """Infer the bagged posterior with any engine (one of ``dtgfn.inference.ENGINES``).
+
+    ``options`` go to the engine; ``BAG_OPTIONS`` has what is enough, since bags need no more.
 
     Every bag gets an even share of ``n_trees`` and of the time that is left, and knows a share of
     the columns, drawn evenly between the two numbers of ``column_share``. With k of d columns a
