@@ -36,6 +36,8 @@ from dtgfn.score import PenaltyPrior, Rows, Score, log_reward, merge_rows
 from dtgfn.temperature import LeaveOneOut
 from dtgfn.trees import TreeBatch, empty_batch, node_counts, route
 
+Copies = npt.NDArray[np.int16]
+
 SHARPEST = 10.0
 # What is enough for one bag: errors of single bags average out.
 BAG_OPTIONS: dict[str, dict[str, Any]] = {
@@ -56,7 +58,7 @@ class Bags:
         All training rows, which leaves count, and what they are worth.
     bag : int32 [B]
         The tree's bag.
-    copies : int32 [bags, n]
+    copies : int16 [bags, n]
         How often each row is in each bag.
     sharpness : float
         Power of the average.
@@ -67,7 +69,7 @@ class Bags:
     rows: Rows
     score: Score
     bag: Ints
-    copies: Ints
+    copies: Copies
     sharpness: float = 1.0
 
     def average(self, codes: Codes) -> Floats:
@@ -99,12 +101,11 @@ def infer_bagged(
 ) -> TreePosterior:
     """Infer the bagged posterior with any engine (one of ``dtgfn.inference.ENGINES``).
 
-    ``options`` go to the engine; ``BAG_OPTIONS`` has what is enough, since bags need no more.
-
     Every bag gets an even share of ``n_trees`` and of the time that is left, and knows a share of
     the columns, drawn evenly between the two numbers of ``column_share``. With k of d columns a
-    split costs log(d / k) less, so that splitting at all stays as likely. There is no evidence, for
-    there is not one data set: ``log_evidence`` is nan.
+    split costs log(d / k) less, so that splitting at all stays as likely. ``options`` go to the
+    engine; ``BAG_OPTIONS`` has what is enough for a bag. There is no evidence, for there is not one
+    data set: ``log_evidence`` is nan.
 
     Examples
     --------
@@ -126,7 +127,9 @@ def infer_bagged(
     n_bags = min(n_bags, n_trees)
     ends = np.linspace(0, n_trees, n_bags + 1).astype(np.int64)
     n_trees_of = ends[1:] - ends[:-1]
-    copies = rng.multinomial(n, np.full(n, 1 / n), size=n_bags).astype(np.int32)
+    copies = np.empty((n_bags, n), dtype=np.int16)
+    for b in range(n_bags):
+        copies[b] = rng.multinomial(n, np.full(n, 1 / n))
     batches = []
     for b in range(n_bags):
         progress("bagging", b / n_bags)
@@ -220,7 +223,7 @@ def _cheaper(score: Score, n_columns: int, n_known: int) -> Score:
     return replace(score, prior=PenaltyPrior(penalty))
 
 
-def _bag_rows(rows: Rows, copies: Ints, features: npt.NDArray[np.int64]) -> Rows:
+def _bag_rows(rows: Rows, copies: Copies, features: npt.NDArray[np.int64]) -> Rows:
     """Rows of one bag: those that are in it, on its features, with their copies as weight."""
     inside = copies > 0
     return Rows(
