@@ -113,22 +113,24 @@ def posterior(split_penalty: str, temperature: float | None) -> Callable[..., Ou
 
 def bagged(split_penalty: str, **changes: object) -> Callable[..., Outcome]:
     """The bagged posterior; ``changes`` are of ``BAGS``, of the grid or of the score."""
-    prior = {"max_depth": GRID["max_depth"], "leaf_concentration": 0.1, "temperature": 1.0}
+    prior = {"max_depth": GRID["max_depth"], "temperature": 1.0}
+    concentration = changes.pop("leaf_concentration", 0.1)
     prior |= {name: changes.pop(name) for name in list(changes) if name in prior}
     options = {**BAGS, **changes}
 
     def run(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Outcome:
         from dtgfn.bagging import infer_bagged
         from dtgfn.engines.smc import infer_smc
+        from dtgfn.leaves import DirichletLeaf
         from dtgfn.score import make_score
         from dtgfn.tables import as_table
         from dtgfn.training import make_training_data
 
         table = as_table(X)
         grid = {"binning": GRID["binning"], "n_thresholds": GRID["n_thresholds"]}
-        data = make_training_data(table, y, **grid)
+        data = make_training_data(table, y, DirichletLeaf(1, concentration), **grid)
         score = make_score(
-            n_classes=len(data.classes),
+            data.leaf,
             n_features=table.n_columns,
             n_thresholds=GRID["n_thresholds"],
             split_penalty=split_penalty,
@@ -146,10 +148,10 @@ def bagged(split_penalty: str, **changes: object) -> Callable[..., Outcome]:
 
 def predict(found: object, new: np.ndarray) -> np.ndarray:
     from dtgfn.binning import encode
-    from dtgfn.predict import predict_proba
+    from dtgfn.predict import average_outputs
     from dtgfn.tables import as_table
 
-    return predict_proba(found, encode(found.binner, as_table(new)))
+    return average_outputs(found, encode(found.binner, as_table(new)))
 
 
 RIVALS: dict[str, Callable[..., Outcome]] = {

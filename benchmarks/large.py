@@ -27,7 +27,7 @@ def greedy_log_reward(rows, score) -> float:
     from dtgfn.score import leaf_log_marginal
 
     log_stop, log_split = score.prior.node_terms(score.max_depth)
-    eye = np.eye(score.n_classes)[rows.labels] * rows.weight[:, None]
+    eye = np.eye(score.leaf.n_sums)[rows.target] * rows.weight[:, None]
 
     def grow(members: np.ndarray, depth: int) -> float:
         here = float(leaf_log_marginal(eye[members].sum(axis=0), score)) + log_stop[depth]
@@ -36,7 +36,7 @@ def greedy_log_reward(rows, score) -> float:
         best, side = here, None
         for f in range(rows.codes.shape[1]):
             codes = rows.codes[members, f]
-            counts = np.zeros((int(codes.max()) + 1, score.n_classes))
+            counts = np.zeros((int(codes.max()) + 1, score.leaf.n_sums))
             np.add.at(counts, codes, eye[members])
             left = counts.cumsum(axis=0)[:-1]
             right = counts.sum(axis=0) - left
@@ -52,7 +52,7 @@ def greedy_log_reward(rows, score) -> float:
             return here
         return log_split[depth] + sum(grow(members[s], depth + 1) for s in (side, ~side))
 
-    return grow(np.arange(len(rows.labels)), 0)
+    return grow(np.arange(len(rows.target)), 0)
 
 
 def measure(problem: Problem, penalty: str, engine: str, seed: int, seconds: float):

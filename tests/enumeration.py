@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
+from dtgfn.leaves import DirichletLeaf
 from dtgfn.score import Rows, Score, SplitPenalty, make_score
 from dtgfn.trees import TreeBatch, from_splits
 
@@ -64,11 +65,10 @@ class Case:
     def score(self) -> Score:
         """The target as dtgfn's engines want it."""
         return make_score(
-            n_classes=self.n_classes,
+            DirichletLeaf(self.n_classes, self.leaf_concentration),
             n_features=self.codes.shape[1],
             n_thresholds=self.n_thresholds,
             max_depth=self.max_depth,
-            leaf_concentration=self.leaf_concentration,
             split_penalty=self.split_penalty,
             temperature=self.temperature,
         )

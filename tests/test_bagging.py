@@ -1,6 +1,7 @@
 """The bagged posterior: where its trees come from, and what it says of rows it did not see."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from enumeration import Case, Enumeration
 from dtgfn.bagging import Bags, best_sharpness, infer_bagged, out_of_bag, sharpened
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.smc import infer_smc
-from dtgfn.predict import average_trees, predict_proba
-from dtgfn.trees import canonical_keys, node_counts, route
+from dtgfn.leaves import NormalLeaf
+from dtgfn.predict import average_outputs, average_trees
+from dtgfn.trees import canonical_keys, node_sums, route
 
 RNG = np.random.default_rng(0)
 CODES = RNG.integers(0, 5, (40, 6)).astype(np.uint16)
@@ -46,7 +48,8 @@ def test_bags_share_the_trees_and_hold_as_many_rows_as_there_are():
 def test_every_leaf_holds_training_rows():
     posterior = bag(engine=infer_smc, n_particles=20, n_sweeps=1)
     assert np.isfinite(posterior.log_reward).all()
-    _, n_rows = node_counts(posterior.trees, CASE.rows.codes, CASE.rows.labels, np.ones(40), 2)
+    rows, leaf = CASE.rows, CASE.score.leaf
+    _, n_rows = node_sums(posterior.trees, rows.codes, rows.target, rows.weight, leaf)
     reached = route(posterior.trees, CASE.rows.codes)
     assert (np.take_along_axis(n_rows, reached, axis=1) > 0).all()
 
@@ -110,7 +113,7 @@ def test_predictions_are_the_sharpened_average():
     bags = posterior.solution
     even = np.full(len(posterior.trees), 1 / len(posterior.trees))
     plain = average_trees(posterior.trees, even, CASE.rows, CASE.score, CASE.rows.codes)
-    told = predict_proba(posterior, CASE.rows.codes)
+    told = average_outputs(posterior, CASE.rows.codes)
     np.testing.assert_allclose(told, sharpened(plain, bags.sharpness))
     assert (told.argmax(axis=1) == plain.argmax(axis=1)).all()
 
@@ -157,6 +160,12 @@ def test_weights_of_rows_multiply_their_copies():
 def test_bad_arguments_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         bag(**options)
+
+
+def test_numbers_cannot_be_bagged():
+    score = replace(CASE.score, leaf=NormalLeaf())
+    with pytest.raises(TypeError, match="NormalLeaf, not classes"):
+        infer_bagged(infer_exact, CASE.rows, score, column=CASE.columns, n_columns=4)
 
 
 def test_a_posterior_without_bags_is_refused():

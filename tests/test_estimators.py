@@ -203,7 +203,7 @@ def test_bad_labels_are_refused():
         infer([[1.0], [2.0]], np.array(["a", None], dtype=object))
     with pytest.raises(ValueError, match=r"such as 0.5, not classes"):
         infer([[1.0], [2.0]], [1.0, 0.5])
-    with pytest.raises(ValueError, match="one label per row"):
+    with pytest.raises(ValueError, match="one value per row"):
         infer([[1.0], [2.0]], [1, 2, 3])
     with pytest.raises(ValueError, match="requires y"):
         small().fit([[1.0]], None)

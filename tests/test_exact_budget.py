@@ -12,6 +12,7 @@ from sklearn import datasets
 
 from dtgfn.binning import encode, fit_binner
 from dtgfn.engines.exact import BudgetExceeded, cost, infer_exact
+from dtgfn.leaves import DirichletLeaf
 from dtgfn.posterior import TreePosterior
 from dtgfn.score import Rows, make_score
 from dtgfn.tables import as_table
@@ -25,7 +26,7 @@ def infer(name: str, n_thresholds: int, max_depth: int, prior="paper", **options
     return infer_exact(
         Rows(codes, y.astype(np.int32), np.ones(len(y))),
         make_score(
-            n_classes=int(y.max()) + 1,
+            DirichletLeaf(int(y.max()) + 1),
             n_features=n_features,
             n_thresholds=n_thresholds,
             max_depth=max_depth,
@@ -95,7 +96,7 @@ def test_the_scratch_of_the_two_level_sum_counts_as_memory():
     rng = np.random.default_rng(0)
     codes = np.stack([rng.permutation(n_rows), rng.permutation(n_rows)], axis=1)
     rows = Rows(codes.astype(np.uint16), np.zeros(n_rows, np.int32), np.ones(n_rows))
-    score = make_score(n_classes=1, n_features=2, n_thresholds=n_rows, max_depth=2)
+    score = make_score(DirichletLeaf(1), n_features=2, n_thresholds=n_rows, max_depth=2)
     columns = np.arange(2, dtype=np.int32)
     with pytest.raises(BudgetExceeded):
         infer_exact(rows, score, column=columns, n_columns=2, memory_budget=5_000_000)
@@ -148,7 +149,7 @@ def test_the_budget_holds_where_the_root_is_all_there_is():
     n_features = 600
     codes = rng.integers(0, 30, (100, n_features)).astype(np.uint16)
     rows = Rows(codes, rng.integers(0, 2, 100).astype(np.int32), np.ones(100))
-    score = make_score(n_classes=2, n_features=n_features, n_thresholds=30, max_depth=2)
+    score = make_score(DirichletLeaf(2), n_features=n_features, n_thresholds=30, max_depth=2)
     columns = np.arange(n_features, dtype=np.int32)
     begun = time.monotonic()
     with pytest.raises(BudgetExceeded, match="time_budget"):

@@ -141,13 +141,13 @@ def test_a_process_that_dies_can_be_resumed(tmp_path):
 def test_the_fingerprint_names_table_and_score():
     rows, score = CASE.rows, CASE.score
     name = data_fingerprint(rows, score)
-    order = np.random.default_rng(0).permutation(len(rows.labels))
-    assert data_fingerprint(Rows(rows.codes[order], rows.labels[order], rows.weight), score) == name
+    order = np.random.default_rng(0).permutation(len(rows.target))
+    assert data_fingerprint(Rows(rows.codes[order], rows.target[order], rows.weight), score) == name
     others = [
-        (Rows(rows.codes + 1, rows.labels, rows.weight), score),
-        (Rows(rows.codes, 1 - rows.labels, rows.weight), score),
-        (Rows(rows.codes, rows.labels, rows.weight * 2), score),
-        (Rows(rows.codes[:, :2], rows.labels, rows.weight), score),
+        (Rows(rows.codes + 1, rows.target, rows.weight), score),
+        (Rows(rows.codes, 1 - rows.target, rows.weight), score),
+        (Rows(rows.codes, rows.target, rows.weight * 2), score),
+        (Rows(rows.codes[:, :2], rows.target, rows.weight), score),
         (rows, CASE.but(temperature=2.0).score),
         (rows, CASE.but(split_penalty=2.0).score),
     ]

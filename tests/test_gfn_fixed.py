@@ -249,11 +249,11 @@ class Twin:
                 assert cuts.look[e, side] == pytest.approx(z, rel=1e-5, abs=1e-5)
                 assert cuts.best[e, side] == pytest.approx(best, rel=1e-5, abs=1e-5)
                 np.testing.assert_allclose(
-                    cuts.counts[e, side], self.every.class_counts(part), rtol=1e-5, atol=1e-5
+                    cuts.sums[e, side], self.every.class_counts(part), rtol=1e-5, atol=1e-5
                 )
                 if cuts.child[e, side] >= 0:
                     assert self.rows(at + 1, cuts.child[e, side]) == part
-        np.testing.assert_allclose(level.counts[node], self.every.class_counts(rows), atol=1e-9)
+        np.testing.assert_allclose(level.sums[node], self.every.class_counts(rows), atol=1e-9)
         assert level.stop[node] == pytest.approx(self.stop(rows, at), abs=1e-9)
 
     def check_all_cuts(self) -> None:
@@ -551,7 +551,7 @@ def test_remembered_nodes_follow_the_paths_and_are_balanced_one_by_one():
     for at, level in enumerate(graph.levels[1:], 1):
         nodes = np.flatnonzero(~np.isnan(level.flow[: len(level)]))
         x = sampler_module.describe(
-            level.counts[nodes], level.look[nodes], case.max_depth - at, graph.problem.loops
+            level.sums[nodes], level.look[nodes], case.max_depth - at, graph.problem.loops
         )
         added = sampler_module.evaluate(sampler.network, x)
         known.append(level.look[nodes] + added - level.flow[nodes])
@@ -843,7 +843,7 @@ def _set(arrays: dict, name: str, value: float) -> None:
         lambda a: _set(a, "level.1.bits", 2**63),
         lambda a: a.update({"level.1.bits": a["level.1.bits"][:-1]}),
         lambda a: a.update({"level.1.flow": a["level.1.flow"][:1]}),
-        lambda a: a.update({"level.0.cuts.counts": a["level.0.cuts.counts"][:, :, :1]}),
+        lambda a: a.update({"level.0.cuts.sums": a["level.0.cuts.sums"][:, :, :1]}),
         lambda a: a.pop("level.2.look"),
     ],
 )

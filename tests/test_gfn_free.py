@@ -185,7 +185,7 @@ def test_masks_are_exactly_the_splits_with_rows_on_both_sides():
             assert nodes.n_actions[node] == len(valid)
         ranges = zip(nodes.lowest[node], nodes.highest[node], strict=True)
         assert valid == [(f, j) for f, (low, high) in enumerate(ranges) for j in range(low, high)]
-        np.testing.assert_allclose(nodes.counts[node], every.class_counts(rows))
+        np.testing.assert_allclose(nodes.sums[node], every.class_counts(rows))
 
 
 def test_uniform_actions_reach_every_tree_and_are_uniform():
@@ -324,7 +324,7 @@ def test_row_batches_estimate_the_likelihood_and_leave_the_prior_alone():
     np.testing.assert_allclose(seen[0].log_reward, Enumeration(case).log_rewards)
     expected = []
     for drawn in map(list, combinations(range(5), 2)):
-        rows = Rows(case.rows.codes[drawn], case.rows.labels[drawn], weight[drawn])
+        rows = Rows(case.rows.codes[drawn], case.rows.target[drawn], weight[drawn])
         expected.append(2.5 * log_likelihood(trees, rows, case.score))
     likelihood = estimates - log_prior(trees, case.rows, case.score)
     # Every batch is one of the ten, all are seen, and on average all count the same.

@@ -9,13 +9,11 @@ import pytest
 from enumeration import LEAF, Case, Enumeration, to_batch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import gammaln
 
+from dtgfn.leaves import DirichletLeaf
 from dtgfn.score import (
     BranchingPrior,
     PenaltyPrior,
-    dirichlet_log_marginal,
-    gamma_table,
     leaf_log_marginal,
     log_likelihood,
     log_prior,
@@ -146,23 +144,10 @@ def test_leaf_marginal_is_a_product_of_predictive_probabilities(counts, concentr
             total = sum(seen) + len(counts) * concentration
             expected += math.log((seen[label] + concentration) / total)
             seen[label] += 1
-    score = make_score(
-        n_classes=len(counts), n_features=1, n_thresholds=1, leaf_concentration=concentration
-    )
+    leaf = DirichletLeaf(len(counts), concentration)
+    score = make_score(leaf, n_features=1, n_thresholds=1)
     value = leaf_log_marginal(np.array([counts, counts], dtype=float), score)
     np.testing.assert_allclose(value, [expected, expected], rtol=1e-9, atol=1e-9)
-
-
-def test_cached_and_computed_marginals_agree():
-    score = make_score(n_classes=3, n_features=1, n_thresholds=1, leaf_concentration=0.3)
-    table = gamma_table(score, np.array([2.0, 100.0, 3.0]))
-    assert table.shape == (2, 106)
-    np.testing.assert_allclose(table[0], gammaln(np.arange(106) + 0.3) - gammaln(0.3))
-    assert gamma_table(score, np.array([1.0, 0.5])).shape == (2, 0)
-    for counts in ([0.0, 0.0, 0.0], [5.0, 0.0, 100.0], [1.0, 2.0, 3.0]):
-        cached = dirichlet_log_marginal(np.array(counts), 0.3, table)
-        computed = dirichlet_log_marginal(np.array(counts), 0.3, np.zeros((2, 0)))
-        assert cached == pytest.approx(computed, rel=1e-11, abs=1e-11)
 
 
 def test_the_names_of_penalties_mean_what_the_paper_says():
@@ -192,7 +177,7 @@ def test_a_branching_prior_may_all_but_forbid_splits(prior):
     assert log_prior(deep, case.rows, case.score)[0] == pytest.approx(expected, rel=1e-6)
 
 
-SIZES = {"n_classes": 2, "n_features": 3, "n_thresholds": 9}
+SIZES = {"leaf": DirichletLeaf(2), "n_features": 3, "n_thresholds": 9}
 
 
 @pytest.mark.parametrize("value", [-1, 31, 2.0, "5", None, True, np.nan])
@@ -207,12 +192,11 @@ def test_max_depth_may_be_any_whole_number_from_0_to_30(value):
     assert make_score(**SIZES, max_depth=value).max_depth == value
 
 
-@pytest.mark.parametrize("name", ["leaf_concentration", "temperature"])
 @pytest.mark.parametrize("value", [0, -0.1, math.inf, math.nan, "1", None, True, 1j])
-def test_concentration_and_temperature_must_be_in_range(name, value):
+def test_temperature_must_be_in_range(value):
     with pytest.raises(ValueError, match="give a number from") as error:
-        make_score(**SIZES, **{name: value})
-    assert f"{name}={value!r}" in str(error.value)
+        make_score(**SIZES, temperature=value)
+    assert f"temperature={value!r}" in str(error.value)
 
 
 @pytest.mark.parametrize(

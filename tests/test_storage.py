@@ -138,8 +138,8 @@ def _meta(*keys, value):
 
 HOSTILE = {
     "code past the columns": _replace("rows.codes", lambda a: a[:, :-1]),
-    "label": _set("rows.labels", 7),
-    "negative label": _set("rows.labels", -1),
+    "label": _set("rows.target", 7),
+    "negative label": _set("rows.target", -1),
     "weight": _set("rows.weight", np.nan),
     "zero weight": _set("rows.weight", 0.0),
     "tree child": _replace("trees.left", lambda a: np.full_like(a, 1 << 20)),
@@ -165,7 +165,7 @@ HOSTILE = {
     "max depth type": _meta("score", "max_depth", value="3"),
     "classes": _meta("classes", value=["no"]),
     "class kind": _meta("classes", value=[["no"], {"yes": 1}]),
-    "concentration": _meta("score", "leaf_concentration", value=-1),
+    "concentration": _meta("score", "leaf", "concentration", value=-1),
     "estimator": _meta("estimator", value="os.system"),
     "parameter": _meta("params", "evil", value=1),
     "binner": _meta("binner", value={}),

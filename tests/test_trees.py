@@ -8,14 +8,15 @@ from enumeration import LEAF, Tree, depth, from_batch, n_splits, splits_by_path,
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dtgfn.leaves import DirichletLeaf
 from dtgfn.trees import (
     TreeBatch,
     canonical_keys,
     check_trees,
     empty_batch,
     from_splits,
-    node_counts,
     node_depths,
+    node_sums,
     route,
 )
 
@@ -111,7 +112,7 @@ def test_rows_reach_the_leaf_that_their_turns_lead_to(forest, table):
 def test_every_node_counts_the_rows_that_pass_it(forest, table):
     codes, labels, weight = table
     batch = to_batch(forest)
-    counts, n_rows = node_counts(batch, codes, labels, weight, N_CLASSES)
+    counts, n_rows = node_sums(batch, codes, labels, weight, DirichletLeaf(N_CLASSES))
     expected, expected_rows = np.zeros_like(counts), np.zeros_like(n_rows)
     for b, tree in enumerate(forest):
         for row, label, w in zip(codes, labels, weight, strict=True):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dtgfn.engines.exact import BudgetExceeded
-    from dtgfn.estimators import DTGFNClassifier
+    from dtgfn.estimators import DTGFNClassifier, DTGFNRegressor
     from dtgfn.explain import tree_text
     from dtgfn.files import read_table
     from dtgfn.inference import infer
@@ -30,6 +30,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "BudgetExceeded": "dtgfn.engines.exact",
     "DTGFNClassifier": "dtgfn.estimators",
+    "DTGFNRegressor": "dtgfn.estimators",
     "TreePosterior": "dtgfn.posterior",
     "infer": "dtgfn.inference",
     "load": "dtgfn.storage",
@@ -42,6 +43,7 @@ _HOMES = {
 __all__ = [
     "BudgetExceeded",
     "DTGFNClassifier",
+    "DTGFNRegressor",
     "TreePosterior",
     "__version__",
     "infer",

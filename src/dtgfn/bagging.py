@@ -33,8 +33,8 @@ from dtgfn.posterior import TreePosterior, sampled_posterior
 from dtgfn.predict import average_trees
 from dtgfn.progress import Progress, silent
 from dtgfn.score import PenaltyPrior, Rows, Score, log_reward, merge_rows
-from dtgfn.temperature import LeaveOneOut
-from dtgfn.trees import TreeBatch, empty_batch, node_counts, route
+from dtgfn.temperature import LeaveOneOut, class_leaf
+from dtgfn.trees import TreeBatch, empty_batch, node_sums, route
 
 Copies = npt.NDArray[np.int16]
 
@@ -71,6 +71,11 @@ class Bags:
     bag: Ints
     copies: Copies
     sharpness: float = 1.0
+
+    @property
+    def labels(self) -> Ints:
+        """Class of each training row [n]."""
+        return self.rows.target.astype(np.int32, copy=False)
 
     def average(self, codes: Codes) -> Floats:
         """P(y | x) [n, C] for rows of codes [n, d]."""
@@ -119,10 +124,11 @@ def infer_bagged(
     [1.0, 0.0]
 
     """
+    class_leaf(score)
     shares = _check(n_bags, column_share, n_trees)
     started = time.monotonic()
     rng = np.random.default_rng(random_state)
-    n = len(rows.labels)
+    n = len(rows.target)
     varying = np.unique(column[(rows.codes != rows.codes[:1]).any(axis=0)])
     n_bags = min(n_bags, n_trees)
     ends = np.linspace(0, n_trees, n_bags + 1).astype(np.int64)
@@ -164,8 +170,7 @@ def _as_posterior(
     """Choose the sharpness and tell everything that the trees of all bags tell."""
     probability, share = outside_probability(bags)
     seen = share > 0
-    target, weight = bags.rows.labels, np.where(seen, bags.rows.weight, 0.0)
-    sharpness = best_sharpness(probability[seen], target[seen], weight[seen])
+    sharpness = best_sharpness(probability[seen], bags.labels[seen], bags.rows.weight[seen])
     bags = replace(bags, sharpness=sharpness)
     n_trees = len(bags.trees)
     return sampled_posterior(
@@ -228,7 +233,7 @@ def _bag_rows(rows: Rows, copies: Copies, features: npt.NDArray[np.int64]) -> Ro
     inside = copies > 0
     return Rows(
         np.ascontiguousarray(rows.codes[inside][:, features]),
-        rows.labels[inside],
+        rows.target[inside],
         rows.weight[inside] * copies[inside],
     )
 
@@ -265,19 +270,19 @@ def outside_probability(bags: Bags) -> tuple[Floats, Floats]:
 
     A row that is in every bag has no such tree: it gets an even guess, and share 0.
     """
-    rows, score = bags.rows, bags.score
-    counts, _ = node_counts(bags.trees, rows.codes, rows.labels, rows.weight, score.n_classes)
-    total = np.zeros((len(rows.labels), score.n_classes))
-    n_outside = np.zeros(len(rows.labels))
+    rows, labels, model = bags.rows, bags.labels, class_leaf(bags.score)
+    counts, _ = node_sums(bags.trees, rows.codes, labels, rows.weight, model)
+    total = np.zeros((len(labels), model.n_classes))
+    n_outside = np.zeros(len(labels))
     for b, copies in enumerate(bags.copies):
         outside = np.flatnonzero(copies == 0)
         mine = np.flatnonzero(bags.bag == b)
         leaf = route(bags.trees[mine], rows.codes[outside])
-        at_leaf = counts[mine[:, None], leaf] + score.leaf_concentration
-        at_leaf[:, np.arange(outside.size), rows.labels[outside]] -= rows.weight[outside]
+        at_leaf = counts[mine[:, None], leaf] + model.concentration
+        at_leaf[:, np.arange(outside.size), labels[outside]] -= rows.weight[outside]
         total[outside] += (at_leaf / at_leaf.sum(axis=-1, keepdims=True)).sum(axis=0)
         n_outside[outside] += mine.size
-    total[n_outside == 0] = 1 / score.n_classes
+    total[n_outside == 0] = 1 / model.n_classes
     return total / np.maximum(n_outside, 1)[:, None], n_outside / len(bags.trees)
 
 
@@ -294,7 +299,7 @@ def out_of_bag(posterior: TreePosterior) -> LeaveOneOut:
 
 def _scored(probability: Floats, share: Floats, bags: Bags) -> LeaveOneOut:
     sharp = sharpened(probability, bags.sharpness)
-    log_prob = np.log(sharp[np.arange(len(sharp)), bags.rows.labels])
+    log_prob = np.log(sharp[np.arange(len(sharp)), bags.labels])
     return LeaveOneOut(log_prob, share, np.where(share > 0, bags.rows.weight, 0.0))
 
 

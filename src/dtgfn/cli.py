@@ -16,6 +16,7 @@ import typer
 import dtgfn
 
 if TYPE_CHECKING:
+    from dtgfn.estimators.base import PosteriorEstimator
     from dtgfn.tables import Column
 
 app = typer.Typer(
@@ -108,13 +109,14 @@ def fit(
     data: Annotated[str, typer.Argument(help="CSV, TSV, gzip of these, Parquet, or - for stdin.")],
     target: Annotated[str, typer.Option(help="Column to predict.")],
     out: Annotated[Path, typer.Option(help="Model file to write.")],
+    task: Annotated[str, typer.Option(help="classify or regress.")] = "classify",
     engine: Annotated[str, typer.Option(help="gfn, exact, mcmc or smc.")] = "gfn",
     max_depth: Annotated[int, typer.Option(help="Edges on a tree's longest path.")] = 5,
     n_thresholds: Annotated[int, typer.Option(help="Candidate thresholds per column.")] = 99,
     binning: Annotated[str, typer.Option(help="uniform, quantile or midpoint.")] = "uniform",
     leaf_concentration: Annotated[float, typer.Option(help="Dirichlet, per class.")] = 0.1,
     split_penalty: Annotated[str, typer.Option(help="mdl, paper, bcart or nats.")] = "mdl",
-    temperature: Annotated[float, typer.Option(help="Target is R^(1/temperature).")] = 1.0,
+    temperature: Annotated[str, typer.Option(help="Target is R^(1/temperature).")] = "1",
     n_trees: Annotated[int, typer.Option(help="Posterior samples to keep.")] = 1000,
     sample_weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
     time_budget: Annotated[float, typer.Option(help="Seconds at most.")] = 60.0,
@@ -131,12 +133,14 @@ def fit(
 
     Example: dtgfn fit data.csv --target y --max-depth 3 --out model.dtgfn
     """
-    from dtgfn.estimators import DTGFNClassifier
+    from dtgfn.checks import check_choice
+    from dtgfn.estimators import DTGFNClassifier, DTGFNRegressor
     from dtgfn.files import read_table
     from dtgfn.storage import check_replaceable, save
     from dtgfn.summary import summarise, summary_text
     from dtgfn.tables import split_column
 
+    check_choice("--task", task, ("classify", "regress"))
     _check_out(out, data)
     check_replaceable(out)
     label_column, table = split_column(read_table(data), target)
@@ -146,25 +150,35 @@ def fit(
         weight = weight_column.values
         if weight_column.kind != "number":
             raise ValueError(f"Column {sample_weight!r} holds no numbers to use as sample_weight.")
-    model = DTGFNClassifier(
-        inference=engine,
-        max_depth=max_depth,
-        n_thresholds=n_thresholds,
-        binning=binning,  # type: ignore[arg-type]
-        leaf_concentration=leaf_concentration,
-        split_penalty=_penalty(split_penalty),
-        temperature=temperature,
-        n_trees=n_trees,
-        time_budget=time_budget,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        preset=preset,
-        leaf_order=leaf_order,
-        objective=objective,
-        n_steps=n_steps,
-        checkpoint=checkpoint,
-        verbose=_show_progress(as_json),
-    ).fit(table, _labels(label_column), sample_weight=weight)
+    settings: dict[str, Any] = {
+        "inference": engine,
+        "max_depth": max_depth,
+        "n_thresholds": n_thresholds,
+        "binning": binning,
+        "split_penalty": _number_or_name(split_penalty),
+        "temperature": _number_or_name(temperature),
+        "n_trees": n_trees,
+        "time_budget": time_budget,
+        "n_jobs": n_jobs,
+        "random_state": random_state,
+        "n_steps": n_steps,
+        "checkpoint": checkpoint,
+        "verbose": _show_progress(as_json),
+    }
+    of_classes: dict[str, Any] = {
+        "leaf_concentration": leaf_concentration,
+        "preset": preset,
+        "leaf_order": leaf_order,
+        "objective": objective,
+    }
+    model: PosteriorEstimator
+    if task == "classify":
+        model = DTGFNClassifier(**settings, **of_classes)
+        model.fit(table, _labels(label_column), sample_weight=weight)
+    else:
+        _refuse_changed(of_classes, DTGFNClassifier().get_params())
+        model = DTGFNRegressor(**settings)
+        model.fit(table, label_column.values, sample_weight=weight)
     save(model, out)
     summary = summarise(model)
     if as_json:
@@ -181,25 +195,32 @@ def predict(
     out: Annotated[str, typer.Option(help="CSV file to write, or - for stdout.")] = "-",
     as_json: AsJson = False,
 ) -> None:
-    """Predict class probabilities of new rows.
+    """Predict new rows: class probabilities, or numbers with 90 % intervals.
 
     Example: dtgfn predict model.dtgfn new.csv --out p.csv
     """
     import pandas
 
-    from dtgfn.binning import encode
+    from dtgfn.estimators import DTGFNRegressor
     from dtgfn.files import read_table
-    from dtgfn.predict import predict_proba
     from dtgfn.storage import load
+    from dtgfn.tables import keep_columns
 
     if out != "-":
         _check_out(Path(out), data, model)
     fitted = load(model)
-    codes = encode(fitted.binner_, read_table(data), allow_extra=True)
-    probability = predict_proba(fitted.posterior_, codes)
-    frame = pandas.DataFrame({"prediction": fitted.classes_[probability.argmax(axis=1)]})
-    for c, name in enumerate(fitted.posterior_.class_names):
-        frame[f"p({name})"] = probability[:, c]
+    table = read_table(data)
+    if any(name in fitted.binner_.column_names for name in table.names):
+        table = keep_columns(table, fitted.binner_.column_names)
+    if isinstance(fitted, DTGFNRegressor):
+        lower, upper = fitted.predict_interval(table).T
+        columns = {"prediction": fitted.predict(table), "lower": lower, "upper": upper}
+        frame = pandas.DataFrame(columns)
+    else:
+        probability = fitted.predict_proba(table)
+        frame = pandas.DataFrame({"prediction": fitted.classes_[probability.argmax(axis=1)]})
+        for c, name in enumerate(fitted.posterior_.class_names):
+            frame[f"p({name})"] = probability[:, c]
     if out != "-":
         _write_whole(Path(out), frame.to_csv(index=False))
     if as_json:
@@ -242,7 +263,7 @@ def _labels(column: Column) -> Any:
         if broken.size:
             raise ValueError(
                 f"Column {column.name!r} holds numbers such as {broken[0]:g}, not classes; "
-                "dtgfn classifies, so give a target with a few labels."
+                "add --task regress to predict numbers."
             )
         if (np.abs(present) > 2**53).any():
             raise ValueError(
@@ -254,7 +275,15 @@ def _labels(column: Column) -> Any:
     return values
 
 
-def _penalty(text: str) -> str | float:
+def _refuse_changed(options: dict[str, Any], defaults: dict[str, Any]) -> None:
+    """Refuse options that only classification has."""
+    for name, value in options.items():
+        if value != defaults[name]:
+            flag = "--" + name.replace("_", "-")
+            raise ValueError(f"{flag} {value} is for --task classify; leave it out.")
+
+
+def _number_or_name(text: str) -> str | float:
     try:
         return float(text)
     except ValueError:

@@ -16,10 +16,10 @@ from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.ranking import ranked_trees
 from dtgfn.kernels import Codes, Floats
 from dtgfn.posterior import TreePosterior
-from dtgfn.predict import average_trees
+from dtgfn.predict import average_trees, distinct_trees
 from dtgfn.progress import silent
 from dtgfn.score import Rows, Score, log_reward, merge_rows
-from dtgfn.trees import TreeBatch, canonical_keys
+from dtgfn.trees import TreeBatch
 
 # Rewards of equally probable trees may differ by rounding.
 ROUNDING = 1e-9
@@ -169,12 +169,5 @@ def _coverage(trees: TreeBatch, truth: Truth) -> tuple[float, int]:
 
 def tally(trees: TreeBatch, weight: Floats) -> tuple[list[int], Floats]:
     """Return where each distinct tree comes first, and the total weight of its copies."""
-    place: dict[bytes, int] = {}
-    first = []
-    member = np.empty(len(trees), dtype=np.int64)
-    for b, key in enumerate(canonical_keys(trees)):
-        if key not in place:
-            place[key] = len(place)
-            first.append(b)
-        member[b] = place[key]
+    first, member = distinct_trees(trees)
     return first, np.asarray(np.bincount(member, weights=weight), dtype=np.float64)

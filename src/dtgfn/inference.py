@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn.binning import Binning
+from dtgfn.checks import check_choice, check_whole
 from dtgfn.diagnostics import warn_if_untrustworthy
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.settings import SETTING_NAMES
 from dtgfn.engines.mcmc import infer_mcmc
 from dtgfn.engines.smc import infer_smc
+from dtgfn.leaves import DirichletLeaf, LeafModel
 from dtgfn.posterior import TreePosterior
 from dtgfn.progress import progress_bar
 from dtgfn.score import SplitPenalty, make_score
@@ -48,6 +50,7 @@ def infer(
     n_thresholds: int = 99,
     binning: Binning = "uniform",
     leaf_concentration: float = 0.1,
+    leaf: LeafModel | None = None,
     split_penalty: SplitPenalty = "mdl",
     temperature: float = 1.0,
     n_trees: int = 1000,
@@ -65,7 +68,7 @@ def infer(
     X : array, pandas or polars frame, or Table [n, columns]
         Numbers, booleans and text; missing values may stay.
     y : array [n]
-        Class labels.
+        Class labels, or what ``leaf`` takes.
     engine : {"gfn", "exact", "mcmc", "smc"}
         How to infer: "gfn" trains a GFlowNet, "exact" sums over all trees (and refuses where that
         is out of reach), "mcmc" runs Metropolis-Hastings chains, "smc" top-down particles.
@@ -74,7 +77,10 @@ def infer(
     n_thresholds, binning
         Grid of candidate thresholds per numeric column: "uniform", "quantile" or "midpoint".
     leaf_concentration : float
-        Dirichlet parameter per class in each leaf.
+        Dirichlet parameter per class in each leaf, if ``leaf`` is None.
+    leaf : leaf model or None
+        What leaves hold: None for classes, ``dtgfn.leaves.NormalLeaf()`` for numbers (its prior
+        matters, its location and scale come from y), or a model of one's own.
     split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
         Prior over structures; "mdl" is log 4 + log columns + log n_thresholds nats per split.
     temperature : float
@@ -126,16 +132,16 @@ def infer(
     data = make_training_data(
         table,
         np.asarray(y),
+        DirichletLeaf(1, leaf_concentration) if leaf is None else leaf,
         binning=binning,
         n_thresholds=n_thresholds,
         sample_weight=sample_weight,
     )
     score = make_score(
-        n_classes=len(data.classes),
+        data.leaf,
         n_features=table.n_columns,
         n_thresholds=n_thresholds,
         max_depth=max_depth,
-        leaf_concentration=leaf_concentration,
         split_penalty=split_penalty,
         temperature=temperature,
     )
@@ -173,18 +179,3 @@ def check_options(engine: str, options: dict[str, Any]) -> None:
             similar = difflib.get_close_matches(name, everything, 1)
             way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
             raise ValueError(f"{name!r} is not an option of engine {engine!r}; {way_out}")
-
-
-def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse a value that is not among the allowed ones."""
-    if value not in allowed:
-        raise ValueError(f"{name}={value!r} is not known; give one of {', '.join(allowed)}.")
-
-
-def check_whole(name: str, value: object, low: int, high: int) -> None:
-    """Refuse what is not a whole number from low to high."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not low <= value <= high:  # type: ignore[operator]
-        raise ValueError(
-            f"{name}={value!r} is out of range; give a whole number from {low} to {high}."
-        )

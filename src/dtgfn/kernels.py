@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+
+from dtgfn.leaves import add_row
 
 Codes = npt.NDArray[np.uint16]
 Ints = npt.NDArray[np.int32]
@@ -24,22 +28,23 @@ def route_rows(feature: Ints, cut: Ints, left: Ints, codes: Codes, leaf: Ints) -
 
 
 @njit(cache=True, nogil=True)
-def count_nodes(
+def sum_nodes(
     feature: Ints,
     cut: Ints,
     left: Ints,
     codes: Codes,
-    labels: Ints,
+    target: Ints | Floats,
     weight: Floats,
-    counts: Floats,
+    leaf: Any,
+    sums: Floats,
     n_rows: Ints,
 ) -> None:
-    """Add each row's weight to counts [B, N, C], and one to n_rows [B, N], where it passes."""
+    """Add each row to sums [B, N, K], and one to n_rows [B, N], where it passes."""
     for b in range(feature.shape[0]):
         for i in range(codes.shape[0]):
             node = 0
             while True:
-                counts[b, node, labels[i]] += weight[i]
+                add_row(sums[b, node], target[i], weight[i], leaf)
                 n_rows[b, node] += 1
                 if feature[b, node] < 0:
                     break

@@ -101,7 +101,7 @@ class TreePosterior:
     def class_names(self) -> list[str]:
         """The classes as text."""
         if self.classes is None:
-            return [str(c) for c in range(self.score.n_classes)]
+            return [str(c) for c in range(self.score.leaf.n_outputs)]
         return [str(label) for label in self.classes]
 
     def rule(self, feature: int, cut: int) -> tuple[str, str]:

@@ -1,10 +1,11 @@
 """The score of a tree, log R = log likelihood + log prior: the one place that computes it.
 
-With a tree's leaves l, their training class counts n_l and the splits s::
+With a tree's leaves l, the leaf model's sums over their training rows and the splits s::
 
-    log R(T) = sum_l [ log m(n_l) + log_stop(l) ]  +  sum_s log_split(s)
-    log m(n) = ln B(n + a) - ln B(a)              (Dirichlet leaves, a = leaf_concentration)
+    log R(T) = sum_l [ log m(sums_l) + log_stop(l) ]  +  sum_s log_split(s)
 
+where m is the leaf model's marginal likelihood (``leaves.py``; of class counts n it is
+ln B(n + a) - ln B(a)).
 The prior enters as one number per node, so that every engine can apply it locally; at max_depth a
 stop is forced and costs nothing.
 """
@@ -16,32 +17,36 @@ from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
-from numba import njit
-from scipy.special import gammaln
 
+from dtgfn.checks import check_range
 from dtgfn.kernels import Codes, Floats, Ints, node_code_ranges
-from dtgfn.trees import TreeBatch, node_counts, node_depths
+from dtgfn.leaves import LeafModel, log_marginals
+from dtgfn.trees import TreeBatch, node_depths, node_sums
 
 SplitPenalty = str | float | tuple[str, float, float]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Training rows as the engines see them: codes [n, d], labels [n], weight [n] > 0."""
+    """Training rows as the engines see them: codes [n, d], target [n], weight [n] > 0.
+
+    The target is a class 0..C-1 (int32) or a number (float64), as the leaf model wants it.
+    """
 
     codes: Codes
-    labels: Ints
+    target: Ints | Floats
     weight: Floats
 
 
 def merge_rows(rows: Rows) -> Rows:
-    """Merge rows that are equal in codes and label: no tree can tell them apart."""
-    keyed = np.column_stack([rows.codes, rows.labels])
-    distinct, member = np.unique(keyed, axis=0, return_inverse=True)
+    """Merge rows that are equal in codes and target: no tree can tell them apart."""
+    n_rows, n_features = rows.codes.shape
+    words = np.ascontiguousarray(rows.target).view(np.uint16).reshape(n_rows, -1)
+    distinct, member = np.unique(np.hstack([rows.codes, words]), axis=0, return_inverse=True)
     weight = np.zeros(len(distinct))
     np.add.at(weight, member.ravel(), rows.weight)
-    codes = np.ascontiguousarray(distinct[:, :-1], dtype=np.uint16)
-    return Rows(codes, distinct[:, -1].astype(np.int32), weight)
+    codes, words = (np.ascontiguousarray(part) for part in np.hsplit(distinct, [n_features]))
+    return Rows(codes, words.view(rows.target.dtype).ravel(), weight)
 
 
 @dataclass(frozen=True)
@@ -79,9 +84,8 @@ class BranchingPrior:
 class Score:
     """Everything log R needs besides tree and rows; the target is R^(1/temperature)."""
 
-    n_classes: int
+    leaf: LeafModel
     max_depth: int
-    leaf_concentration: float
     prior: PenaltyPrior | BranchingPrior
     temperature: float = 1.0
 
@@ -92,12 +96,11 @@ class Score:
 
 
 def make_score(
+    leaf: LeafModel,
     *,
-    n_classes: int,
     n_features: int,
     n_thresholds: int,
     max_depth: int = 5,
-    leaf_concentration: float = 0.1,
     split_penalty: SplitPenalty = "mdl",
     temperature: float = 1.0,
 ) -> Score:
@@ -105,7 +108,8 @@ def make_score(
 
     Examples
     --------
-    >>> make_score(n_classes=2, n_features=4, n_thresholds=9, split_penalty="paper").prior
+    >>> from dtgfn.leaves import DirichletLeaf
+    >>> make_score(DirichletLeaf(2), n_features=4, n_thresholds=9, split_penalty="paper").prior
     PenaltyPrior(penalty=2.77...)
 
     """
@@ -113,19 +117,10 @@ def make_score(
         raise ValueError(f"max_depth={max_depth!r} is not a whole number; give one from 0 to 30.")
     if not 0 <= max_depth <= 30:
         raise ValueError(f"max_depth={max_depth!r} is out of range; give a number from 0 to 30.")
-    _check_range("n_classes", n_classes, 1, 65_536)
-    _check_range("n_thresholds", n_thresholds, 1, 65_000)
-    # Beyond these the differences of log gammas lose their digits.
-    _check_range("leaf_concentration", leaf_concentration, 1e-6, 1e6)
-    _check_range("temperature", temperature, 1e-2, 1e6)
+    check_range("n_thresholds", n_thresholds, 1, 65_000)
+    check_range("temperature", temperature, 1e-2, 1e6)
     prior = make_prior(split_penalty, n_features=n_features, n_thresholds=n_thresholds)
-    return Score(
-        n_classes=int(n_classes),
-        max_depth=int(max_depth),
-        leaf_concentration=float(leaf_concentration),
-        prior=prior,
-        temperature=float(temperature),
-    )
+    return Score(leaf, int(max_depth), prior, float(temperature))
 
 
 def make_prior(
@@ -155,78 +150,28 @@ def make_prior(
     raise ValueError(f"split_penalty={split_penalty!r} is not a prior; {allowed}.")
 
 
-def _check_range(name: str, value: float, low: float, high: float) -> None:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high:
-        raise ValueError(f"{name}={value!r} is out of range; give a number from {low} to {high}.")
-
-
-@njit(cache=True, nogil=True)
-def dirichlet_log_marginal(counts: Floats, concentration: float, table: Floats) -> float:
-    """Log m(n) = sum_c [lnG(n_c + a) - lnG(a)] + lnG(Ca) - lnG(n + Ca) of class counts [C].
-
-    ``table`` [2, K] caches both terms at whole counts 0..K-1 (see ``gamma_table``); with K = 0
-    they are computed, which fractional weights need.
-    """
-    n_classes = counts.shape[0]
-    total = 0.0
-    value = 0.0
-    if table.shape[1] > 0:
-        for c in range(n_classes):
-            total += counts[c]
-            value += table[0, int(counts[c])]
-        return value - table[1, int(total)]
-    for c in range(n_classes):
-        total += counts[c]
-        value += math.lgamma(counts[c] + concentration)
-    value -= n_classes * math.lgamma(concentration)
-    return (
-        value
-        + math.lgamma(n_classes * concentration)
-        - math.lgamma(total + n_classes * concentration)
-    )
-
-
-def gamma_table(score: Score, weight: Floats) -> Floats:
-    """Cache of lnG(k + a) - lnG(a) and lnG(k + Ca) - lnG(Ca), empty unless weights are whole."""
-    total = weight.sum()
-    if total > 10_000_000 or not (weight == np.rint(weight)).all():
-        return np.zeros((2, 0))
-    a, ca = score.leaf_concentration, score.leaf_concentration * score.n_classes
-    whole = np.arange(int(total) + 1)
-    return np.stack([gammaln(whole + a) - gammaln(a), gammaln(whole + ca) - gammaln(ca)])
-
-
-@njit(cache=True, nogil=True)
-def log_marginals(counts: Floats, concentration: float, out: Floats) -> None:
-    """Log m of each row of counts [K, C]."""
-    empty = np.zeros((2, 0))
-    for i in range(counts.shape[0]):
-        out[i] = dirichlet_log_marginal(counts[i], concentration, empty)
-
-
-def leaf_log_marginal(counts: Floats, score: Score) -> Floats:
-    """Log m of class counts [..., C] -> [...]."""
-    flat = np.ascontiguousarray(counts, dtype=np.float64).reshape(-1, score.n_classes)
+def leaf_log_marginal(sums: Floats, score: Score) -> Floats:
+    """Log m of sums [..., K] -> [...]."""
+    flat = np.ascontiguousarray(sums, dtype=np.float64).reshape(-1, score.leaf.n_sums)
     out = np.empty(flat.shape[0])
-    log_marginals(flat, score.leaf_concentration, out)
-    return out.reshape(counts.shape[:-1])
+    log_marginals(flat, score.leaf.terms(), out)
+    return out.reshape(sums.shape[:-1])
 
 
 def log_likelihood(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """Sum of log m over the leaves of each tree [B]."""
-    counts, _ = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
-    return _leaf_sum(trees, counts, score)
+    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)
+    return _leaf_sum(trees, sums, score)
 
 
-def _leaf_sum(trees: TreeBatch, counts: Floats, score: Score) -> Floats:
+def _leaf_sum(trees: TreeBatch, sums: Floats, score: Score) -> Floats:
     leaves = (node_depths(trees) >= 0) & (trees.feature < 0)
-    return np.asarray(np.where(leaves, leaf_log_marginal(counts, score), 0.0).sum(axis=1))
+    return np.asarray(np.where(leaves, leaf_log_marginal(sums, score), 0.0).sum(axis=1))
 
 
 def log_prior(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """Log prior of each tree [B]; -inf where a split leaves a side without training rows."""
-    _, n_rows = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
+    _, n_rows = node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)
     return _prior_sum(trees, rows, n_rows, score)
 
 
@@ -266,5 +211,5 @@ def _rule_terms(trees: TreeBatch, rows: Rows, stop: Floats) -> Floats:
 
 def log_reward(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """Log R of each tree [B]: likelihood plus prior, before the temperature."""
-    counts, n_rows = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
-    return _leaf_sum(trees, counts, score) + _prior_sum(trees, rows, n_rows, score)
+    sums, n_rows = node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)
+    return _leaf_sum(trees, sums, score) + _prior_sum(trees, rows, n_rows, score)

@@ -24,9 +24,11 @@ import numpy.typing as npt
 import pandas
 
 from dtgfn.binning import Binning
+from dtgfn.checks import check_choice
 from dtgfn.engines.exact import BudgetExceeded, infer_exact
 from dtgfn.engines.smc import infer_smc
-from dtgfn.inference import check_choice, infer
+from dtgfn.inference import infer
+from dtgfn.leaves import DirichletLeaf
 from dtgfn.posterior import TreePosterior
 from dtgfn.score import PenaltyPrior, Rows, Score, SplitPenalty
 from dtgfn.temperature import leave_one_out
@@ -205,16 +207,18 @@ def log_prior_mass(
     --------
     >>> from dtgfn.score import make_score
     >>> rows = Rows(np.array([[0], [1], [2]], np.uint16), np.array([0, 1, 1], np.int32), np.ones(3))
-    >>> given = dict(n_classes=2, n_features=1, n_thresholds=2, split_penalty=0.0)
-    >>> log_mass, _ = log_prior_mass(rows, make_score(max_depth=1, **given), exact=True)
+    >>> given = dict(n_features=1, n_thresholds=2, split_penalty=0.0)
+    >>> score = make_score(DirichletLeaf(2), max_depth=1, **given)
+    >>> log_mass, _ = log_prior_mass(rows, score, exact=True)
     >>> print(round(np.exp(log_mass), 6))  # a leaf, and two stumps
     3.0
 
     """
     if not isinstance(score.prior, PenaltyPrior):
         return 0.0, 0.0  # "bcart" sums to one over the valid trees
-    one_class = replace(score, n_classes=1, temperature=1.0)
-    alike = Rows(rows.codes, np.zeros_like(rows.labels), np.ones(len(rows.labels)))
+    one_class = replace(score, leaf=DirichletLeaf(1), temperature=1.0)
+    n = len(rows.weight)
+    alike = Rows(rows.codes, np.zeros(n, dtype=np.int32), np.ones(n))
     n_features = rows.codes.shape[1]
     column = np.arange(n_features, dtype=np.int32)
     given: dict[str, Any] = {"column": column, "n_columns": n_features, "n_trees": 1}

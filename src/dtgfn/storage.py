@@ -15,26 +15,35 @@ from sklearn.utils.validation import check_is_fitted
 
 import dtgfn
 from dtgfn.binning_state import binner_from_dict, binner_to_dict
+from dtgfn.checks import check_range
 from dtgfn.container import Contents, StorageError, read_container, write_container
 from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.graph import Edges
 from dtgfn.engines.exact.problem import Problem, make_problem
 from dtgfn.engines.exact.support import SupportLevel, check_support
-from dtgfn.estimators import DTGFNClassifier
+from dtgfn.estimators import DTGFNClassifier, DTGFNRegressor
+from dtgfn.estimators.base import PosteriorEstimator
+from dtgfn.kernels import Floats, Ints
+from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
 from dtgfn.posterior import TreePosterior
 from dtgfn.score import BranchingPrior, Rows, Score, make_score, merge_rows
+from dtgfn.tables import listing
 from dtgfn.training import MAX_CLASSES
 from dtgfn.trees import TreeBatch, check_trees
 
 KIND = "dtgfn-model"
-VERSION = 1
+VERSION = 2  # 1 knew leaves of classes only
+LEAVES: dict[str, type] = {"dirichlet": DirichletLeaf, "normal": NormalLeaf}
+ESTIMATORS: dict[str, type[PosteriorEstimator]] = {
+    kind.__name__: kind for kind in (DTGFNClassifier, DTGFNRegressor)
+}
 EDGE_ARRAYS = ("start", "feature", "low", "high", "left", "right")
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def save(model: DTGFNClassifier, path: str | Path) -> None:
-    """Write a fitted classifier to one file, whole or not at all.
+def save(model: PosteriorEstimator, path: str | Path) -> None:
+    """Write a fitted estimator to one file, whole or not at all.
 
     The file holds the coded training rows (predictions need them), never raw values, and the
     sampled trees; a GFlowNet's policy is not kept (see its ``checkpoint``).
@@ -53,7 +62,10 @@ def save(model: DTGFNClassifier, path: str | Path) -> None:
     check_is_fitted(model)
     posterior = model.posterior_
     assert posterior.binner is not None
-    assert posterior.classes is not None
+    kind = type(model).__name__
+    if ESTIMATORS.get(kind) is not type(model):
+        raise StorageError(f"A {kind} cannot be saved; only {listing(ESTIMATORS)} can.")
+    classes = posterior.classes
     # What belongs to one run of training is no part of the model.
     run = {"verbose": False, "callbacks": None, "checkpoint": None, "warm_start": False}
     params = {**model.get_params(), **run}
@@ -66,11 +78,11 @@ def save(model: DTGFNClassifier, path: str | Path) -> None:
     names = getattr(model, "feature_names_in_", None)
     meta = {
         "dtgfn": dtgfn.__version__,
-        "estimator": "DTGFNClassifier",
+        "estimator": kind,
         "params": params,
         "feature_names": None if names is None else [str(name) for name in names],
-        "classes": posterior.classes.tolist(),
-        "classes_dtype": posterior.classes.dtype.kind,
+        "classes": None if classes is None else classes.tolist(),
+        "classes_dtype": None if classes is None else classes.dtype.kind,
         "binner": binner_to_dict(posterior.binner),
         "score": _score_to_dict(posterior.score),
         "engine": posterior.engine,
@@ -108,8 +120,8 @@ def check_replaceable(path: str | Path) -> None:
             ) from None
 
 
-def load(path: str | Path) -> DTGFNClassifier:
-    """Read a classifier back; nothing in the file is executed, and whatever is odd is refused."""
+def load(path: str | Path) -> Any:
+    """Read an estimator back; nothing in the file is executed, and whatever is odd is refused."""
     contents = read_container(path, KIND, VERSION)
     try:
         return _model_from(contents)
@@ -124,7 +136,7 @@ def _posterior_to_arrays(posterior: TreePosterior) -> Arrays:
     rows = merge_rows(posterior.rows)
     arrays: Arrays = {
         "rows.codes": rows.codes,
-        "rows.labels": rows.labels,
+        "rows.target": rows.target,
         "rows.weight": rows.weight,
         "log_reward": posterior.log_reward,
         "log_prob": posterior.log_prob,
@@ -147,36 +159,71 @@ def _posterior_to_arrays(posterior: TreePosterior) -> Arrays:
 
 def _score_to_dict(score: Score) -> dict[str, Any]:
     branching = isinstance(score.prior, BranchingPrior)
-    return {**asdict(score), "prior": {"branching": branching, **asdict(score.prior)}}
+    return {
+        "max_depth": score.max_depth,
+        "temperature": score.temperature,
+        "prior": {"branching": branching, **asdict(score.prior)},
+        "leaf": _leaf_to_dict(score.leaf),
+    }
+
+
+def _leaf_to_dict(leaf: LeafModel) -> dict[str, Any]:
+    kind = next((name for name, known in LEAVES.items() if type(leaf) is known), None)
+    if kind is None:
+        raise StorageError(
+            f"A model with leaves of the kind {type(leaf).__name__} cannot be saved; "
+            f"only {' and '.join(LEAVES)} leaves can. Pickle it instead."
+        )
+    return {"kind": kind, **asdict(leaf)}  # type: ignore[call-overload]
+
+
+def _leaf_from_dict(data: dict[str, Any]) -> LeafModel:
+    kind = data["kind"]
+    if kind not in LEAVES:
+        raise ValueError(f"it has leaves of an unknown kind, {kind!r}")
+    values = {name: value for name, value in data.items() if name != "kind"}
+    if kind == "dirichlet":
+        check_range("n_classes", values["n_classes"], 1, MAX_CLASSES)
+        check_range("concentration", values["concentration"], 1e-6, 1e6)
+        return DirichletLeaf(int(values["n_classes"]), float(values["concentration"]))
+    leaf = NormalLeaf(**{name: float(value) for name, value in values.items()})
+    if not all(map(math.isfinite, asdict(leaf).values())) or leaf.scale <= 0:
+        raise ValueError("its leaves have no usable location and scale")
+    for name, low in (("strength", 1e-6), ("shape", 1.001), ("spread", 1e-9)):
+        check_range(name, getattr(leaf, name), low, 1e6)
+    return leaf
 
 
 def _score_from_dict(data: dict[str, Any]) -> Score:
     prior = data["prior"]
     penalty: Any = prior["penalty"] if not prior["branching"] else None
     return make_score(
-        n_classes=data["n_classes"],
+        _leaf_from_dict(data["leaf"]),
         n_features=1,
         n_thresholds=1,
         max_depth=data["max_depth"],
-        leaf_concentration=data["leaf_concentration"],
         split_penalty=("bcart", prior["base"], prior["decay"]) if penalty is None else penalty,
         temperature=data["temperature"],
     )
 
 
-def _model_from(contents: Contents) -> DTGFNClassifier:
+def _model_from(contents: Contents) -> PosteriorEstimator:
     meta, arrays = contents.meta, contents.arrays
-    if meta["estimator"] != "DTGFNClassifier":
+    if meta["estimator"] not in ESTIMATORS:
         raise ValueError(f"it holds an estimator of an unknown kind, {meta['estimator']!r}")
+    kind = ESTIMATORS[meta["estimator"]]
     params = dict(meta["params"])
-    unknown = sorted(set(params) - set(DTGFNClassifier().get_params()))
+    unknown = sorted(set(params) - set(kind().get_params()))
     if unknown:
         raise ValueError(f"it has an unknown parameter, {unknown[0]!r}")
     if isinstance(params["split_penalty"], list):
         params["split_penalty"] = tuple(params["split_penalty"])
-    model = DTGFNClassifier(**params)
+    model = kind(**params)
     model.posterior_ = _posterior_from(meta, arrays)
-    model.classes_ = np.asarray(model.posterior_.classes)
+    if isinstance(model, DTGFNClassifier) != isinstance(model.posterior_.score.leaf, DirichletLeaf):
+        raise ValueError("its leaves do not fit its kind of estimator")
+    if isinstance(model, DTGFNClassifier):
+        model.classes_ = np.asarray(model.posterior_.classes)
     model.n_features_in_ = len(model.binner_.columns)
     if meta["feature_names"] is not None:
         names = [str(name) for name in meta["feature_names"]]
@@ -189,9 +236,12 @@ def _model_from(contents: Contents) -> DTGFNClassifier:
 def _posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
     binner = binner_from_dict(meta["binner"])
     score = _score_from_dict(meta["score"])
-    classes = _classes_from(meta["classes"], meta["classes_dtype"], score.n_classes)
+    classes = None
+    if isinstance(score.leaf, DirichletLeaf):
+        n_classes = score.leaf.n_classes
+        classes = _classes_from(meta["classes"], meta["classes_dtype"], n_classes)
     n_features = len(binner.features)
-    rows = _rows_from(arrays, n_features, score.n_classes)
+    rows = _rows_from(arrays, n_features, score.leaf)
     trees, best = (_trees_from(arrays, name, n_features) for name in ("trees", "best"))
     if len(best) != 1:
         raise ValueError("it has no best tree")
@@ -242,17 +292,23 @@ def _classes_from(values: Any, kind: str, n_classes: int) -> npt.NDArray[Any]:
     return np.array(values, dtype=object if kind == "O" else None)
 
 
-def _rows_from(arrays: Arrays, n_features: int, n_classes: int) -> Rows:
+def _rows_from(arrays: Arrays, n_features: int, leaf: LeafModel) -> Rows:
     codes = _array(arrays, "rows.codes", "u", 2)
     if codes.shape[1] != n_features or codes.shape[0] < 1:
         raise ValueError("its training rows do not match its columns")
-    labels = _array(arrays, "rows.labels", "i", 1, codes.shape[0]).astype(np.int32)
     weight = _array(arrays, "rows.weight", "f", 1, codes.shape[0])
-    if ((labels < 0) | (labels >= n_classes)).any():
-        raise ValueError("a training row has a class that does not exist")
+    target: Ints | Floats
+    if isinstance(leaf, DirichletLeaf):
+        target = _array(arrays, "rows.target", "i", 1, codes.shape[0]).astype(np.int32)
+        if ((target < 0) | (target >= leaf.n_classes)).any():
+            raise ValueError("a training row has a class that does not exist")
+    else:
+        target = _array(arrays, "rows.target", "f", 1, codes.shape[0])
+        if not np.isfinite(target).all():
+            raise ValueError("a training row has no usable target")
     if not ((weight > 0) & np.isfinite(weight)).all():
         raise ValueError("a training row has no usable weight")
-    return Rows(np.ascontiguousarray(codes, dtype=np.uint16), labels, weight)
+    return Rows(np.ascontiguousarray(codes, dtype=np.uint16), target, weight)
 
 
 def _trees_from(arrays: Arrays, name: str, n_features: int) -> TreeBatch:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dtgfn.estimators import DTGFNClassifier
+from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain import tree_text
 
 
-def summarise(model: DTGFNClassifier) -> dict[str, Any]:
+def summarise(model: PosteriorEstimator) -> dict[str, Any]:
     """Gather what a person asks first about a fitted model; every value is plain JSON.
 
     Examples
@@ -25,6 +25,7 @@ def summarise(model: DTGFNClassifier) -> dict[str, Any]:
     posterior = model.posterior_
     inclusion = zip(model.binner_.column_names, posterior.column_inclusion, strict=True)
     return {
+        "estimator": type(model).__name__,
         "engine": posterior.engine,
         "settings": {
             name: value
@@ -32,7 +33,7 @@ def summarise(model: DTGFNClassifier) -> dict[str, Any]:
             if name not in ("verbose", "n_jobs", "inference")
         },
         "rows": float(posterior.rows.weight.sum()),
-        "classes": posterior.class_names,
+        "classes": None if posterior.classes is None else posterior.class_names,
         "log_evidence": _known(posterior.log_evidence),
         "log_evidence_error": _known(posterior.log_evidence_error),
         "mean_splits": posterior.mean_splits,
@@ -62,9 +63,10 @@ def summary_text(summary: dict[str, Any], n_columns: int = 15) -> str:
     evidence = unknown if log_evidence is None else f"{log_evidence:.4f} ({said})"
     share = best["probability"]
     probability = "" if share is None else f"posterior probability {share:.3g}, "
+    classes = "" if summary["classes"] is None else f", {len(summary['classes'])} classes"
     lines = [
         f"Posterior over decision trees ({summary['engine']} engine): {summary['rows']:g} rows, "
-        f"{len(summary['columns'])} columns, {len(summary['classes'])} classes "
+        f"{len(summary['columns'])} columns{classes} "
         f"({diagnostics['seconds']:.2f} s)",
         f"log evidence     {evidence}",
         f"splits per tree  {summary['mean_splits']:.2f} on average; " + _sizes(summary),

@@ -92,6 +92,16 @@ def split_column(table: Table, name: str) -> tuple[Column, Table]:
     return table.columns[place], Table(rest, table.n_rows, table.named)
 
 
+def keep_columns(table: Table, names: Sequence[str]) -> Table:
+    """Return the table without columns of other names.
+
+    >>> keep_columns(as_table([[1, "a"], [2, "b"]]), ["x1", "x9"]).names
+    ('x1',)
+    """
+    kept = tuple(column for column in table.columns if column.name in names)
+    return Table(kept, table.n_rows, table.named)
+
+
 def listing(names: Iterable[str], limit: int = 5) -> str:
     """Quoted names for a sentence, at most ``limit`` of them.
 

@@ -26,8 +26,10 @@ import pandas
 from scipy.special import gammaln
 
 from dtgfn.kernels import Floats
+from dtgfn.leaves import DirichletLeaf
 from dtgfn.posterior import TreePosterior
-from dtgfn.trees import node_counts, route
+from dtgfn.score import Score
+from dtgfn.trees import node_sums, route
 
 TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 PATIENCE = 2  # temperatures in a row that may score worse than the best before the search ends
@@ -83,25 +85,36 @@ def leave_one_out(posterior: TreePosterior) -> LeaveOneOut:
 
     """
     rows, score, trees = posterior.rows, posterior.score, posterior.trees
-    counts, n_rows = node_counts(trees, rows.codes, rows.labels, rows.weight, score.n_classes)
+    model, labels = class_leaf(score), rows.target.astype(np.int32, copy=False)
+    counts, n_rows = node_sums(trees, rows.codes, labels, rows.weight, model)
     totals = counts.sum(axis=-1)
     share = posterior.weights[:, None]
-    n = len(rows.labels)
+    n = len(labels)
     log_prob, effective = np.empty(n), np.empty(n)
-    concentration = score.leaf_concentration
+    concentration = model.concentration
     batch = np.arange(len(trees))[:, None]
     step = max(CHUNK // len(trees), 1)
     for first in range(0, n, step):
         part = slice(first, min(first + step, n))
         leaf = route(trees, rows.codes[part])
         weight = rows.weight[part]
-        own = counts[batch, leaf, rows.labels[part]] + concentration
-        every = totals[batch, leaf] + score.n_classes * concentration
+        own = counts[batch, leaf, labels[part]] + concentration
+        every = totals[batch, leaf] + model.n_classes * concentration
         probability = (own - weight) / (every - weight)
         log_factor = -_log_ratio(own, every, weight) / score.temperature
         alone = n_rows[batch, leaf] == 1
         log_prob[part], effective[part] = _left_out(share, log_factor, probability, alone)
     return LeaveOneOut(log_prob, effective, rows.weight)
+
+
+def class_leaf(score: Score) -> DirichletLeaf:
+    """Return the leaf model of classes, or say that there is none."""
+    if not isinstance(score.leaf, DirichletLeaf):
+        raise TypeError(
+            f"Leaves are {type(score.leaf).__name__}, not classes; rows can be left out in closed "
+            "form of class counts only."
+        )
+    return score.leaf
 
 
 def _log_ratio(own: Floats, every: Floats, weight: Floats) -> Floats:

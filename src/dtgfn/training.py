@@ -1,8 +1,8 @@
-"""From a user's table and labels to what engines take: binner, classes, coded training rows."""
+"""From a user's table and target to what engines take: binner, coded rows, leaf model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,26 +10,31 @@ import numpy.typing as npt
 import pandas
 
 from dtgfn.binning import Binner, Binning, encode, fit_binner
-from dtgfn.kernels import Floats
+from dtgfn.checks import check_range
+from dtgfn.kernels import Floats, Ints
+from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
 from dtgfn.score import Rows
 from dtgfn.tables import Table, take
 
 MAX_CLASSES = 1000
+MAX_NUMBER = 1e150  # beyond, squares overflow
 MAX_WEIGHT = 1e9  # beyond, differences of log gammas lose their digits
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Coded rows with the binner and classes [C] that give them meaning."""
+    """Coded rows with what gives them meaning; classes [C] is None unless leaves hold classes."""
 
     rows: Rows
     binner: Binner
-    classes: npt.NDArray[Any]
+    leaf: LeafModel
+    classes: npt.NDArray[Any] | None
 
 
 def make_training_data(
     table: Table,
     y: npt.NDArray[Any],
+    leaf: LeafModel | None = None,
     *,
     binning: Binning = "uniform",
     n_thresholds: int = 99,
@@ -37,23 +42,24 @@ def make_training_data(
 ) -> TrainingData:
     """Code a table; rows of weight zero count as absent.
 
+    ``leaf`` is a model of which only the prior matters: the classes of a ``DirichletLeaf`` (the
+    default), location and scale of a ``NormalLeaf`` come from y. Others see y as it is.
+
     Examples
     --------
     >>> from dtgfn.tables import as_table
     >>> data = make_training_data(as_table([[1.0], [2.0], [3.0]]), np.array(["no", "yes", "yes"]))
-    >>> data.classes.tolist(), data.rows.labels.tolist()
+    >>> data.classes.tolist(), data.rows.target.tolist()
     (['no', 'yes'], [0, 1, 1])
 
     """
     if y.ndim != 1 or len(y) != table.n_rows:
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: X has {table.n_rows} "
-            f"rows, but y has shape {y.shape}; give one label per row."
+            f"rows, but y has shape {y.shape}; give one value per row."
         )
-    check_labels(y)
-    broken = y[y != np.rint(y)] if y.dtype.kind == "f" else y[:0]
-    if broken.size:
-        raise ValueError(f"y holds numbers such as {broken[0]:g}, not classes; bin it first.")
+    leaf = DirichletLeaf(1) if leaf is None else leaf
+    y = check_classes(y) if isinstance(leaf, DirichletLeaf) else check_numbers(y)
     binner = fit_binner(
         table, binning=binning, n_thresholds=n_thresholds, sample_weight=sample_weight
     )
@@ -67,14 +73,74 @@ def make_training_data(
             )
         present = weight > 0
         table, y, weight = take(table, present), y[present], weight[present]
-    classes, labels = np.unique(y, return_inverse=True)
+    codes, classes = encode(binner, table), None
+    target: Ints | Floats
+    if isinstance(leaf, DirichletLeaf):
+        classes, labels = np.unique(y, return_inverse=True)
+        target, leaf = labels.astype(np.int32), fitted_dirichlet(leaf, classes)
+    elif isinstance(leaf, NormalLeaf):
+        leaf = fitted_normal(leaf, y, weight)
+        target = np.asarray((y - leaf.location) / leaf.scale)
+    else:
+        target = y
+    return TrainingData(Rows(codes, target, weight), binner, leaf, classes)
+
+
+def fitted_dirichlet(leaf: DirichletLeaf, classes: npt.NDArray[Any]) -> DirichletLeaf:
+    """Return the leaf model for these classes."""
     if len(classes) > MAX_CLASSES:
         raise ValueError(
             f"y has {len(classes)} distinct labels, but at most {MAX_CLASSES} classes can be told "
-            "apart; is it an identifier, or a number to bin first?"
+            "apart; is it an identifier, or a number to predict (DTGFNRegressor)?"
         )
-    rows = Rows(encode(binner, table), labels.astype(np.int32), weight)
-    return TrainingData(rows, binner, classes)
+    # Beyond these the differences of log gammas lose their digits.
+    check_range("leaf_concentration", leaf.concentration, 1e-6, 1e6)
+    return DirichletLeaf(len(classes), float(leaf.concentration))
+
+
+def fitted_normal(leaf: NormalLeaf, y: Floats, weight: Floats) -> NormalLeaf:
+    """Return the leaf model for numbers of this mean and standard deviation."""
+    check_range("mean_strength", leaf.strength, 1e-6, 1e6)
+    check_range("noise_shape", leaf.shape, 1.001, 1e6)
+    check_range("noise_spread", leaf.spread, 1e-9, 1e6)
+    location = float(np.average(y, weights=weight))
+    scale = float(np.sqrt(np.average((y - location) ** 2, weights=weight)))
+    # A target that hardly varies has no scale of its own.
+    if not scale > 1e-12 * max(abs(location), 1e-300):
+        scale = 1.0
+    return replace(leaf, location=location, scale=scale)
+
+
+def check_classes(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return y if it can be class labels."""
+    check_labels(y)
+    broken = y[y != np.rint(y)] if y.dtype.kind == "f" else y[:0]
+    if broken.size:
+        raise ValueError(
+            f"y holds numbers such as {broken[0]:g}, not classes; bin it, or use DTGFNRegressor."
+        )
+    return y
+
+
+def check_numbers(y: npt.NDArray[Any]) -> Floats:
+    """Return y as finite numbers."""
+    try:
+        numbers = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        text = next((value for value in y.tolist() if not isinstance(value, int | float)), y[0])
+        raise ValueError(
+            f"y holds {text!r}, which is not a number; use DTGFNClassifier for labels."
+        ) from None
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if bad.size:
+        what = "NaN" if np.isnan(numbers[bad[0]]) else "infinity"
+        raise ValueError(
+            f"Input y contains {what}: row {bad[0]} has no target; drop such rows before fitting."
+        )
+    largest = float(np.abs(numbers).max(initial=0.0))
+    if largest > MAX_NUMBER:
+        raise ValueError(f"y holds {largest:g}, larger than {MAX_NUMBER:g}; rescale it.")
+    return np.asarray(numbers + 0.0)  # makes 0.0 of -0.0
 
 
 def check_labels(y: npt.NDArray[Any]) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.kernels import Codes, Floats, Ints, count_nodes, route_rows, write_preorder
+from dtgfn.kernels import Codes, Floats, Ints, route_rows, sum_nodes, write_preorder
+from dtgfn.leaves import LeafModel
 
 LEAF = -1
 
@@ -107,15 +108,16 @@ def route(trees: TreeBatch, codes: Codes) -> Ints:
     return leaf
 
 
-def node_counts(
-    trees: TreeBatch, codes: Codes, labels: Ints, weight: Floats, n_classes: int
+def node_sums(
+    trees: TreeBatch, codes: Codes, target: Ints | Floats, weight: Floats, leaf: LeafModel
 ) -> tuple[Floats, Ints]:
-    """Weighted class counts [B, N, C] and number of rows [B, N] at every node."""
+    """Leaf model's sums [B, N, K] (class counts, say) and number of rows [B, N] at every node."""
     shape = trees.feature.shape
-    counts = np.zeros((*shape, n_classes))
+    sums = np.zeros((*shape, leaf.n_sums))
     n_rows = np.zeros(shape, dtype=np.int32)
-    count_nodes(trees.feature, trees.cut, trees.left, codes, labels, weight, counts, n_rows)
-    return counts, n_rows
+    arrays = (trees.feature, trees.cut, trees.left, codes, target, weight)
+    sum_nodes(*arrays, leaf.terms(), sums, n_rows)
+    return sums, n_rows
 
 
 def canonical_keys(trees: TreeBatch) -> list[bytes]:

@@ -39,8 +39,8 @@ from dtgfn.engines.node_terms import (
     INNER,
     NodeTable,
     code_ranges,
-    log_marginal,
     partition_rows,
+    segment_log_marginal,
     split_term,
     stop_term,
     varies,
@@ -95,9 +95,9 @@ def grow(chain: Chain, table: NodeTable, always: bool) -> bool:
     depth = here.depth + 1
     grows_left = depth < table.max_depth and varies(order, here.begin, middle, table)
     grows_right = depth < table.max_depth and varies(order, middle, here.end, table)
-    log_m = log_marginal(order, here.begin, middle, table, chain.scratch)
+    log_m = segment_log_marginal(order, here.begin, middle, table, chain.scratch)
     left_value = stop_term(log_m, depth, grows_left, table)
-    log_m = log_marginal(order, middle, here.end, table, chain.scratch)
+    log_m = segment_log_marginal(order, middle, here.end, table, chain.scratch)
     right_value = stop_term(log_m, depth, grows_right, table)
     value = split_term(here.depth, here.n_varying, cuts, table)
     parent_prunable = here.parent >= 0 and chain.position[PRUNABLE, here.parent] >= 0
@@ -259,7 +259,7 @@ def value_trial(chain: Chain, node: int, table: NodeTable) -> None:
     begin, end = here.trial_begin, here.trial_end
     if here.feature < 0:
         here.trial_grows = here.depth < table.max_depth and varies(order, begin, end, table)
-        log_m = log_marginal(order, begin, end, table, chain.scratch)
+        log_m = segment_log_marginal(order, begin, end, table, chain.scratch)
         here.trial_value = stop_term(log_m, here.depth, here.trial_grows != 0, table)
     elif table.uniform_rules:
         n_varying = code_ranges(order, begin, end, table, chain.trial_ranges)

@@ -13,8 +13,8 @@ from dtgfn.engines.node_terms import (
     INNER,
     NodeTable,
     code_ranges,
-    log_marginal,
     most_nodes,
+    segment_log_marginal,
     stop_term,
     varies,
 )
@@ -68,7 +68,7 @@ class Chain(NamedTuple):
 
 def make_chain(table: NodeTable, seed: np.uint64) -> Chain:
     """Return a chain at the tree with no split."""
-    n_rows, capacity = len(table.labels), min(most_nodes(table), FIRST_CAPACITY)
+    n_rows, capacity = len(table.target), min(most_nodes(table), FIRST_CAPACITY)
     chain = Chain(
         nodes=np.zeros(capacity, dtype=NODE),
         ranges=np.zeros((capacity, 2, len(table.feature)), dtype=np.int32),
@@ -81,7 +81,7 @@ def make_chain(table: NodeTable, seed: np.uint64) -> Chain:
         queue=np.zeros(capacity, dtype=np.int64),
         log_reward=np.zeros(1),
         random=np.array([seed], dtype=np.uint64),
-        scratch=np.zeros(table.n_classes),
+        scratch=np.zeros(table.n_sums),
         trial_ranges=np.zeros((2, len(table.feature)), dtype=np.int32),
     )
     _free_pairs(chain, 1, capacity)
@@ -120,7 +120,7 @@ def _plant(chain: Chain, table: NodeTable) -> None:
     """Make the root a leaf with all rows."""
     root, order = chain.nodes[0], chain.order[NOW]
     can_grow = table.max_depth > 0 and varies(order, 0, len(order), table)
-    log_m = log_marginal(order, 0, len(order), table, chain.scratch)
+    log_m = segment_log_marginal(order, 0, len(order), table, chain.scratch)
     root["feature"], root["parent"], root["end"] = -1, -1, len(order)
     root["value"] = root["stop_value"] = stop_term(log_m, 0, can_grow, table)
     chain.log_reward[0] = root["value"]
@@ -178,7 +178,7 @@ def stop_value(chain: Chain, node: int, table: NodeTable) -> float:
     """What a split would add to log R if it were a leaf."""
     here = chain.nodes[node]
     if math.isnan(here.stop_value):
-        log_m = log_marginal(chain.order[NOW], here.begin, here.end, table, chain.scratch)
+        log_m = segment_log_marginal(chain.order[NOW], here.begin, here.end, table, chain.scratch)
         here.stop_value = stop_term(log_m, here.depth, True, table)
     return here.stop_value
 

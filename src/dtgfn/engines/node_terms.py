@@ -13,7 +13,8 @@ import numpy as np
 from numba import njit
 
 from dtgfn.kernels import Codes, Floats, Ints
-from dtgfn.score import Rows, Score, dirichlet_log_marginal, gamma_table, merge_rows
+from dtgfn.leaves import add_row, log_marginal
+from dtgfn.score import Rows, Score, merge_rows
 
 # For functions that only compiled code calls: a door to Python would take long to compile.
 INNER: dict[str, Any] = {"cache": True, "nogil": True, "no_cpython_wrapper": True}
@@ -23,16 +24,15 @@ class NodeTable(NamedTuple):
     """What the compiled loops read: P distinct rows over the F features that vary."""
 
     codes: Codes  # [F, P]
-    labels: Ints  # [P]
+    target: Ints | Floats  # [P]
     weight: Floats  # [P]
     feature: Ints  # [F] the feature's number in the user's table
-    gammas: Floats  # [2, K] see score.gamma_table
-    concentration: float
+    leaf: Any  # see leaves.py
     log_stop: Floats  # [max_depth + 1] log prior of a stop at each depth, not tempered
     log_split: Floats  # [max_depth + 1] and of a split
     uniform_rules: bool
     max_depth: int
-    n_classes: int
+    n_sums: int
     temperature: float
 
 
@@ -43,33 +43,34 @@ def make_node_table(rows: Rows, score: Score) -> NodeTable:
     log_stop, log_split = score.prior.node_terms(score.max_depth)
     return NodeTable(
         codes=np.ascontiguousarray(merged.codes[:, varying].T),
-        labels=merged.labels,
+        target=merged.target,
         weight=merged.weight,
         feature=varying,
-        gammas=gamma_table(score, merged.weight),
-        concentration=score.leaf_concentration,
+        leaf=score.leaf.terms(merged.weight),
         log_stop=log_stop,
         log_split=log_split,
         uniform_rules=score.uniform_rules,
         max_depth=score.max_depth,
-        n_classes=score.n_classes,
+        n_sums=score.leaf.n_sums,
         temperature=score.temperature,
     )
 
 
 def most_nodes(table: NodeTable) -> int:
     """Return how many nodes no tree can exceed: each leaf has a row, none is below max_depth."""
-    return 2 * min(2**table.max_depth, len(table.labels)) - 1
+    return 2 * min(2**table.max_depth, len(table.target)) - 1
 
 
 @njit(cache=True, nogil=True)
-def log_marginal(order: Ints, begin: int, end: int, table: NodeTable, counts: Floats) -> float:
-    """Log m of the rows of a segment; ``counts`` [C] is scratch."""
-    for c in range(counts.shape[0]):
-        counts[c] = 0.0
+def segment_log_marginal(
+    order: Ints, begin: int, end: int, table: NodeTable, sums: Floats
+) -> float:
+    """Log m of the rows of a segment; ``sums`` [K] is scratch."""
+    for k in range(sums.shape[0]):
+        sums[k] = 0.0
     for r in range(begin, end):
-        counts[table.labels[order[r]]] += table.weight[order[r]]
-    return dirichlet_log_marginal(counts, table.concentration, table.gammas)
+        add_row(sums, table.target[order[r]], table.weight[order[r]], table.leaf)
+    return log_marginal(sums, table.leaf)
 
 
 @njit(cache=True, nogil=True)

@@ -19,7 +19,7 @@ from numba import njit
 
 from dtgfn.engines.node_terms import INNER, NodeTable, code_ranges, split_term
 from dtgfn.kernels import Floats, Ints
-from dtgfn.score import dirichlet_log_marginal
+from dtgfn.leaves import add_row, log_marginal, row_mass
 
 UNIFORM_SHARE = 0.05
 
@@ -36,9 +36,9 @@ class Choices(NamedTuple):
     mass: Floats  # [U] cumulated weight, of all copies, relative to the largest
     copies: Floats  # [U] cumulated number of copies
     ranges: Ints  # [2, F]
-    histogram: Floats  # [codes, C]
-    left: Floats  # [C]
-    right: Floats  # [C]
+    histogram: Floats  # [codes, K]
+    left: Floats  # [K]
+    right: Floats  # [K]
 
 
 def make_choices(table: NodeTable) -> Choices:
@@ -54,9 +54,9 @@ def make_choices(table: NodeTable) -> Choices:
         mass=np.zeros(most),
         copies=np.zeros(most),
         ranges=np.zeros((2, n_features), dtype=np.int32),
-        histogram=np.zeros((n_codes, table.n_classes)),
-        left=np.zeros(table.n_classes),
-        right=np.zeros(table.n_classes),
+        histogram=np.zeros((n_codes, table.n_sums)),
+        left=np.zeros(table.n_sums),
+        right=np.zeros(table.n_sums),
     )
 
 
@@ -81,16 +81,15 @@ def look_ahead(
         extra = split + 2.0 * table.log_stop[depth + 1] - stop
         begun = False
         for code in range(low, high):
-            if begun and not has_rows(choices.histogram[code]):
+            if begun and row_mass(choices.histogram[code], table.leaf) <= 0.0:
                 choices.copies[n_choices - 1] += 1.0
                 continue
             begun = True
             for c in range(choices.left.shape[0]):
                 choices.left[c] += choices.histogram[code, c]
-                # Rounding must not make a count negative.
-                choices.right[c] = max(choices.right[c] - choices.histogram[code, c], 0.0)
-            gain = dirichlet_log_marginal(choices.left, table.concentration, table.gammas)
-            gain += dirichlet_log_marginal(choices.right, table.concentration, table.gammas)
+                choices.right[c] -= choices.histogram[code, c]
+            gain = log_marginal(choices.left, table.leaf)
+            gain += log_marginal(choices.right, table.leaf)
             log_weight = (gain + extra) / table.temperature
             choices.feature[n_choices] = f
             choices.low[n_choices] = code
@@ -104,27 +103,19 @@ def look_ahead(
 
 @njit(**INNER)
 def fill_histogram(order: Ints, end: int, feature: int, table: NodeTable, choices: Choices) -> None:
-    """Count classes per code of a feature, and all of them into ``right``."""
-    n_classes = choices.left.shape[0]
+    """Sum rows per code of a feature, and all of them into ``right``."""
+    n_sums = choices.left.shape[0]
     for code in range(choices.ranges[0, feature], choices.ranges[1, feature] + 1):
-        for c in range(n_classes):
+        for c in range(n_sums):
             choices.histogram[code, c] = 0.0
-    for c in range(n_classes):
+    for c in range(n_sums):
         choices.left[c] = 0.0
         choices.right[c] = 0.0
     for r in range(end):
         row = order[r]
-        choices.histogram[table.codes[feature, row], table.labels[row]] += table.weight[row]
-        choices.right[table.labels[row]] += table.weight[row]
-
-
-@njit(**INNER)
-def has_rows(counts: Floats) -> bool:
-    """Whether any row was counted (weights are above 0)."""
-    total = 0.0
-    for c in range(counts.shape[0]):
-        total += counts[c]
-    return total > 0.0
+        here = choices.histogram[table.codes[feature, row]]
+        add_row(here, table.target[row], table.weight[row], table.leaf)
+        add_row(choices.right, table.target[row], table.weight[row], table.leaf)
 
 
 @njit(**INNER)

@@ -24,9 +24,9 @@ from numba import njit
 from dtgfn.engines.node_terms import (
     INNER,
     NodeTable,
-    log_marginal,
     most_nodes,
     partition_rows,
+    segment_log_marginal,
     split_term,
     stop_term,
     varies,
@@ -68,8 +68,8 @@ class Workspace(NamedTuple):
 def make_workspace(table: NodeTable) -> Workspace:
     """Return room for the loops."""
     return Workspace(
-        order=np.zeros(len(table.labels), dtype=np.int32),
-        counts=np.zeros(table.n_classes),
+        order=np.zeros(len(table.target), dtype=np.int32),
+        counts=np.zeros(table.n_sums),
         path=np.zeros(table.max_depth + 1, dtype=np.int64),
         choices=make_choices(table),
     )
@@ -77,10 +77,10 @@ def make_workspace(table: NodeTable) -> Workspace:
 
 def plant(table: NodeTable, n_particles: int) -> Particles:
     """Return particles whose root is open."""
-    n_rows = len(table.labels)
-    order, counts = np.arange(n_rows, dtype=np.int32), np.zeros(table.n_classes)
+    n_rows = len(table.target)
+    order, counts = np.arange(n_rows, dtype=np.int32), np.zeros(table.n_sums)
     can_split = table.max_depth > 0 and varies(order, 0, n_rows, table)
-    log_m = log_marginal(order, 0, n_rows, table, counts)
+    log_m = segment_log_marginal(order, 0, n_rows, table, counts)
     value = stop_term(log_m, 0, can_split, table)
     shape = (n_particles, min(FIRST_WIDTH, most_nodes(table)))
     particles = Particles(
@@ -199,7 +199,7 @@ def split_node(
         child = particles.n_nodes[b]
         begin, stop = (0, middle) if side == 0 else (middle, end)
         can_split = depth + 1 < table.max_depth and varies(work.order, begin, stop, table)
-        log_m = log_marginal(work.order, begin, stop, table, work.counts)
+        log_m = segment_log_marginal(work.order, begin, stop, table, work.counts)
         value = stop_term(log_m, depth + 1, can_split, table)
         name = keys[work.order.shape[0] + depth + 1]
         for r in range(begin, stop):
@@ -304,7 +304,7 @@ def start_sweep(
     """Return a sweep before its first decision."""
     particles = plant(table, n_particles)
     # Fixed seed: the keys only name row sets.
-    n_keys = len(table.labels) + table.max_depth + 1
+    n_keys = len(table.target) + table.max_depth + 1
     keys = np.random.default_rng(0).integers(0, 2**64, size=n_keys, dtype=np.uint64)
     log_z = float(particles.log_reward[0]) / table.temperature
     return Sweep(table, work, keys, particles, rng, log_z, pace)

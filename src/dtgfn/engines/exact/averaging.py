@@ -1,4 +1,4 @@
-"""The exact model average P(y | x, D): each query's mass walks down the support.
+"""The exact model average: each query's mass walks down the support.
 
 A query has mass 1 at the root. At a row set, the share P(stop) of its mass meets the leaf's
 probabilities; the rest goes on to the side of each cut that the query falls on. The last level is
@@ -13,11 +13,12 @@ import numpy as np
 from numba import njit
 
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
-from dtgfn.engines.exact.graph import Edges, Longs, Run, count_classes
-from dtgfn.engines.exact.one_level import Cuts, leaf_mean, list_cuts, make_cuts
+from dtgfn.engines.exact.graph import Edges, Longs, Run, sum_rows
+from dtgfn.engines.exact.one_level import Cuts, list_cuts, make_cuts
 from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import NEGLIGIBLE, SupportLevel, carriers
 from dtgfn.kernels import Codes, Floats, Ints
+from dtgfn.leaves import write_outputs
 
 # Mass of a query at a row set below this cannot change a printed probability.
 NO_MASS = 1e-18
@@ -28,27 +29,26 @@ MOST_BLOCKS = 64
 def average_predictions(
     problem: Problem, support: list[SupportLevel], codes: Codes, run: Run
 ) -> Floats:
-    """Posterior mean of the leaf probabilities [n, C] for rows of codes [n, d]."""
+    """Posterior mean of what leaves predict [n, J] for rows of codes [n, d]."""
     if codes.shape[0] == 0:
-        return np.zeros((0, problem.score.n_classes))
+        return np.zeros((0, problem.score.leaf.n_outputs))
     distinct, member = np.unique(codes[:, problem.feature], axis=0, return_inverse=True)
     n_distinct = distinct.shape[0]
     widest = max(len(here.bits) for here in support)
     piece = int(np.clip(MASS_BYTES // (8 * widest), 1, n_distinct))
-    out = np.empty((n_distinct, problem.score.n_classes))
+    out = np.empty((n_distinct, problem.score.leaf.n_outputs))
     for first in range(0, n_distinct, piece):
         queries = np.ascontiguousarray(distinct[first : first + piece].T.astype(np.int32))
         out[first : first + piece] = _average_piece(problem, support, queries, run)
-    out /= out.sum(axis=1, keepdims=True)
-    return out[member.ravel()]
+    return problem.score.leaf.normalise(out)[member.ravel()]
 
 
 def _average_piece(
     problem: Problem, support: list[SupportLevel], queries: Ints, run: Run
 ) -> Floats:
-    """Predictions [Q, C] for distinct rows given as code columns [F, Q]."""
-    n_queries, n_classes = queries.shape[1], problem.score.n_classes
-    stopped = np.zeros((n_queries, n_classes))
+    """Predictions [Q, J] for distinct rows given as code columns [F, Q]."""
+    n_queries, n_outputs = queries.shape[1], problem.score.leaf.n_outputs
+    stopped = np.zeros((n_queries, n_outputs))
     mass = np.ones((1, n_queries))
     for here, below in pairwise(support):
         child_mass = np.zeros((len(below.bits), n_queries))
@@ -65,7 +65,7 @@ def _average_piece(
     loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
     # Blocks do not depend on the threads, so neither do the sums; big and small sets alternate.
     n_blocks = min(MOST_BLOCKS, len(kept))
-    blocks = np.zeros((n_blocks, n_queries, n_classes))
+    blocks = np.zeros((n_blocks, n_queries, n_outputs))
 
     def work(first: int, last: int) -> None:
         for b in range(first, last):
@@ -95,11 +95,11 @@ def pass_down(
     A query between the training codes on both sides of a cut goes left for the thresholds at or
     above it and right for the others.
     """
-    rows = np.empty(loops.stats.shape[0], np.int32)
-    total, mean = np.empty(loops.stats.shape[1]), np.empty(loops.stats.shape[1])
+    rows = np.empty(loops.sums.shape[0], np.int32)
+    total, mean = np.empty(loops.sums.shape[1]), np.empty(out.shape[1])
     for k in range(bits.shape[0]):
-        count_classes(bits[k], loops, rows, total)
-        leaf_mean(total, loops.concentration, mean)
+        sum_rows(bits[k], loops, rows, total)
+        write_outputs(total, loops.leaf, mean)
         for q in range(queries.shape[1]):
             for c in range(mean.shape[0]):
                 out[q, c] += mass[k, q] * stop[k] * mean[c]
@@ -129,9 +129,9 @@ def average_one_level(
 
     ``order`` [F, Q] sorts the queries by their code of each feature.
     """
-    n_classes = loops.stats.shape[1]
+    n_outputs = out.shape[1]
     cuts = make_cuts(loops, max_cuts)
-    below, above = np.empty((max_cuts + 1, n_classes)), np.empty((max_cuts + 1, n_classes))
+    below, above = np.empty((max_cuts + 1, n_outputs)), np.empty((max_cuts + 1, n_outputs))
     for k in range(bits.shape[0]):
         n_cuts, stop, _, _ = list_cuts(bits[k], depth, loops, cuts, True)
         if not may_split:
@@ -140,7 +140,7 @@ def average_one_level(
         for u in range(n_cuts):
             total += cuts.weight[u]
         for q in range(queries.shape[1]):
-            for c in range(n_classes):
+            for c in range(n_outputs):
                 out[q, c] += mass[k, q] * stop / total * cuts.mean_stop[c]
         first = 0
         while first < n_cuts:
@@ -158,14 +158,14 @@ def accumulate_cuts(
     first: int, after: int, total: float, cuts: Cuts, below: Floats, above: Floats
 ) -> None:
     """below[u]: right leaves of the cuts before u, summed; above[u]: left leaves from u on."""
-    n_classes = below.shape[1]
-    for c in range(n_classes):
+    n_outputs = below.shape[1]
+    for c in range(n_outputs):
         below[first, c], above[after, c] = 0.0, 0.0
     for u in range(first, after):
-        for c in range(n_classes):
+        for c in range(n_outputs):
             below[u + 1, c] = below[u, c] + cuts.weight[u] / total * cuts.mean_right[u, c]
     for u in range(after - 1, first - 1, -1):
-        for c in range(n_classes):
+        for c in range(n_outputs):
             above[u, c] = above[u + 1, c] + cuts.weight[u] / total * cuts.mean_left[u, c]
 
 

@@ -45,7 +45,7 @@ class Places(NamedTuple):
 @njit(cache=True, nogil=True)
 def make_places(loops: Loops, n_queries: int) -> Places:
     """Return scratch for any row set of the problem."""
-    n_classes, width = loops.stats.shape[1] - 1, loops.rank_code.shape[1] + 1
+    n_classes, width = loops.sums.shape[1] - 1, loops.rank_code.shape[1] + 1
     weighted = np.empty((n_classes, loops.table.value.shape[0]))
     for c in range(n_classes):
         for entry in range(weighted.shape[1]):

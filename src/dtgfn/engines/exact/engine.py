@@ -41,7 +41,7 @@ class ExactSolution:
     n_jobs: int
 
     def average(self, codes: Codes) -> Floats:
-        """Exact P(y | x, D) [n, C] for rows of codes [n, d]."""
+        """Exact average of what leaves predict [n, J], P(y | x, D) for classes, at codes [n, d]."""
         budget = Budget(None, 0, self.n_jobs, silent, time.monotonic())
         run = budget.run_anyhow("averaging")
         return average_predictions(self.problem, self.support, codes, run)
@@ -79,8 +79,8 @@ def infer_exact(
     )
     progress("preparing (the first run compiles)", 0.0)
     budget.check_memory(
-        40.0 * len(rows.labels) * score.n_classes,
-        f"{len(rows.labels):,} rows with {score.n_classes:,} classes",
+        40.0 * len(rows.target) * score.leaf.n_sums,
+        f"{len(rows.target):,} rows with {score.leaf.n_sums:,} sums each",
     )
     problem = make_problem(rows, score, column, n_columns)
     tail_levels = min(score.max_depth, 2 if problem.two_levels_at_once else 1)

@@ -100,13 +100,13 @@ def rows_of(bits: Words, rows: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)
-def count_classes(bits: Words, loops: Loops, rows: Ints, total: Floats) -> None:
-    """Write the class counts [C] of a row set; ``rows`` [P] is scratch."""
+def sum_rows(bits: Words, loops: Loops, rows: Ints, total: Floats) -> None:
+    """Write the leaf model's sums [K] of a row set; ``rows`` [P] is scratch."""
     s = rows_of(bits, rows)
     for c in range(total.shape[0]):
         total[c] = 0.0
         for i in range(s):
-            total[c] += loops.stats[rows[i], c]
+            total[c] += loops.sums[rows[i], c]
 
 
 @njit(cache=True, nogil=True)

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dtgfn.engines.exact.graph import Edges, Level, Run, count_classes
+from dtgfn.engines.exact.graph import Edges, Level, Run, sum_rows
 from dtgfn.engines.exact.one_level import sum_one_level
 from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.two_levels import sum_two_levels
 from dtgfn.kernels import Floats
-from dtgfn.score import dirichlet_log_marginal
+from dtgfn.leaves import log_marginal
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ def tail_values(
 @njit(cache=True, nogil=True)
 def leaf_log_marginals(bits: Words, loops: Loops, out: Floats) -> None:
     """Log m of each row set [K]."""
-    rows = np.empty(loops.stats.shape[0], np.int32)
-    total = np.empty(loops.stats.shape[1])
+    rows = np.empty(loops.sums.shape[0], np.int32)
+    total = np.empty(loops.sums.shape[1])
     for k in range(bits.shape[0]):
-        count_classes(bits[k], loops, rows, total)
-        out[k] = dirichlet_log_marginal(total, loops.concentration, loops.gammas)
+        sum_rows(bits[k], loops, rows, total)
+        out[k] = log_marginal(total, loops.leaf)
 
 
 def log_stop_weights(

@@ -11,7 +11,7 @@ from numba import njit
 from dtgfn.engines.exact.graph import rows_of
 from dtgfn.engines.exact.problem import Loops, Words
 from dtgfn.kernels import Floats, Ints
-from dtgfn.score import dirichlet_log_marginal
+from dtgfn.leaves import log_marginal, write_outputs
 
 
 class Cuts(NamedTuple):
@@ -21,11 +21,11 @@ class Cuts(NamedTuple):
     low: Ints  # [U]
     high: Ints  # [U]
     weight: Floats  # [U] weight of all thresholds of the cut, relative to the common reference
-    mean_left: Floats  # [U, C] predictive probabilities of the left leaf
-    mean_right: Floats  # [U, C]
-    mean_stop: Floats  # [C] of the row set as a leaf
+    mean_left: Floats  # [U, J] what the left leaf predicts
+    mean_right: Floats  # [U, J]
+    mean_stop: Floats  # [J] the row set as a leaf
     rows: Ints  # [P] scratch
-    bucket: Floats  # [R, C] scratch
+    bucket: Floats  # [R, K] scratch
     packed_bucket: Ints  # [R] scratch
     seen: Ints  # [R] scratch
 
@@ -33,30 +33,21 @@ class Cuts(NamedTuple):
 @njit(cache=True, nogil=True)
 def make_cuts(loops: Loops, max_cuts: int) -> Cuts:
     """Return room for the cuts of any row set of the problem."""
-    n_classes, n_ranks = loops.stats.shape[1], loops.rank_code.shape[1]
+    n_sums, n_ranks = loops.sums.shape[1], loops.rank_code.shape[1]
+    n_outputs = loops.table.mean.shape[1]
     return Cuts(
         np.empty(max_cuts, np.int32),
         np.empty(max_cuts, np.int32),
         np.empty(max_cuts, np.int32),
         np.empty(max_cuts),
-        np.empty((max_cuts, n_classes)),
-        np.empty((max_cuts, n_classes)),
-        np.empty(n_classes),
-        np.empty(loops.stats.shape[0], np.int32),
-        np.empty((n_ranks, n_classes)),
+        np.empty((max_cuts, n_outputs)),
+        np.empty((max_cuts, n_outputs)),
+        np.empty(n_outputs),
+        np.empty(loops.sums.shape[0], np.int32),
+        np.empty((n_ranks, n_sums)),
         np.empty(n_ranks, np.int32),
         np.zeros(n_ranks, np.int32),
     )
-
-
-@njit(cache=True, nogil=True)
-def leaf_mean(counts: Floats, concentration: float, mean: Floats) -> None:
-    """Predictive mean (n_c + a) / (n + C a) of a leaf."""
-    total = counts.shape[0] * concentration
-    for c in range(counts.shape[0]):
-        total += counts[c]
-    for c in range(counts.shape[0]):
-        mean[c] = (counts[c] + concentration) / total
 
 
 @njit(cache=True, nogil=True)
@@ -122,12 +113,12 @@ def _list_cuts_by_table(
 def _list_cuts_by_formula(
     s: int, depth: int, loops: Loops, cuts: Cuts, with_means: bool
 ) -> tuple[int, float, float, float]:
-    rows, seen, a = cuts.rows, cuts.seen, loops.concentration
-    n_classes = loops.stats.shape[1]
-    total, left, right = np.zeros(n_classes), np.zeros(n_classes), np.zeros(n_classes)
+    rows, seen, leaf = cuts.rows, cuts.seen, loops.leaf
+    n_sums = loops.sums.shape[1]
+    total, left, right = np.zeros(n_sums), np.zeros(n_sums), np.zeros(n_sums)
     for i in range(s):
-        for c in range(n_classes):
-            total[c] += loops.stats[rows[i], c]
+        for c in range(n_sums):
+            total[c] += loops.sums[rows[i], c]
     n_cuts, n_varying = 0, 0
     for f in range(loops.ranks.shape[0]):
         lowest, highest = loops.rank_code.shape[1], -1
@@ -135,16 +126,16 @@ def _list_cuts_by_formula(
             rank = loops.ranks[f, rows[i]]
             if seen[rank] == 0:
                 seen[rank] = 1
-                for c in range(n_classes):
+                for c in range(n_sums):
                     cuts.bucket[rank, c] = 0.0
-            for c in range(n_classes):
-                cuts.bucket[rank, c] += loops.stats[rows[i], c]
+            for c in range(n_sums):
+                cuts.bucket[rank, c] += loops.sums[rows[i], c]
             lowest, highest = min(lowest, rank), max(highest, rank)
         n_varying += 1 if highest > lowest else 0
         rules = 0.0
         if loops.uniform_rules and highest > lowest:
             rules = math.log(loops.rank_code[f, highest] - loops.rank_code[f, lowest])
-        for c in range(n_classes):
+        for c in range(n_sums):
             left[c] = 0.0
         previous = -1
         for rank in range(lowest, highest + 1):
@@ -154,20 +145,20 @@ def _list_cuts_by_formula(
             if previous >= 0:
                 low, high = loops.rank_code[f, previous], loops.rank_code[f, rank]
                 cuts.feature[n_cuts], cuts.low[n_cuts], cuts.high[n_cuts] = f, low, high
-                for c in range(n_classes):
+                for c in range(n_sums):
                     right[c] = total[c] - left[c]
-                value = dirichlet_log_marginal(left, a, loops.gammas)
-                value += dirichlet_log_marginal(right, a, loops.gammas)
+                value = log_marginal(left, leaf)
+                value += log_marginal(right, leaf)
                 cuts.weight[n_cuts] = (value - rules) / loops.temperature + loops.log_split[depth]
                 if with_means:
-                    leaf_mean(left, a, cuts.mean_left[n_cuts])
-                    leaf_mean(right, a, cuts.mean_right[n_cuts])
+                    write_outputs(left, leaf, cuts.mean_left[n_cuts])
+                    write_outputs(right, leaf, cuts.mean_right[n_cuts])
                 n_cuts += 1
             previous = rank
-            for c in range(n_classes):
+            for c in range(n_sums):
                 left[c] += cuts.bucket[rank, c]
-    leaf_mean(total, a, cuts.mean_stop)
-    stop = dirichlet_log_marginal(total, a, loops.gammas) / loops.temperature
+    write_outputs(total, leaf, cuts.mean_stop)
+    stop = log_marginal(total, leaf) / loops.temperature
     share = 0.0
     if loops.uniform_rules and n_cuts > 0:
         share = math.log(n_varying) / loops.temperature

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dtgfn.kernels import Floats, Ints
-from dtgfn.score import Rows, Score, gamma_table, leaf_log_marginal
+from dtgfn.leaves import DirichletLeaf, add_rows
+from dtgfn.score import Rows, Score, leaf_log_marginal
 
 Words = npt.NDArray[np.uint64]
 
@@ -31,7 +32,7 @@ class LeafTable(NamedTuple):
 
     packed: Ints  # [P] what each distinct row adds
     value: Floats  # [entries]
-    mean: Floats  # [entries, C] the leaf's predictive probabilities
+    mean: Floats  # [entries, J] what the leaf predicts
     row_weight: Floats  # [P] what each row adds to n
     scale: float
 
@@ -42,9 +43,8 @@ class Loops(NamedTuple):
     ranks: npt.NDArray[np.uint16]  # [F, P] place of the code among the feature's distinct codes
     rank_code: Ints  # [F, R] the code behind a rank (padded)
     group: Ints  # [F] source column
-    stats: Floats  # [P, C] weight of each class among the copies of a row
-    gammas: Floats  # [2, K] see score.gamma_table
-    concentration: float
+    sums: Floats  # [P, K] the leaf model's sums over the copies of a row
+    leaf: Any  # see leaves.py
     temperature: float
     log_stop: Floats  # [max_depth + 1] tempered log prior of a stop at each depth
     log_split: Floats  # [max_depth + 1] and of a split
@@ -87,7 +87,7 @@ class Problem:
     @property
     def n_rows(self) -> int:
         """Number of distinct rows."""
-        return int(self.loops.stats.shape[0])
+        return int(self.loops.sums.shape[0])
 
     @property
     def two_levels_at_once(self) -> bool:
@@ -95,17 +95,17 @@ class Problem:
         return self.loops.table.value.size > 0 and self.loops.rank_code.shape[1] <= MAX_CODES
 
 
-def distinct_rows(rows: Rows, n_classes: int) -> tuple[npt.NDArray[np.uint16], Floats]:
-    """Merge equal rows: their codes [P, d] and the weight of each class [P, C]."""
+def distinct_rows(rows: Rows, score: Score) -> tuple[npt.NDArray[np.uint16], Floats]:
+    """Merge equal rows: their codes [P, d] and the leaf model's sums over each [P, K]."""
     codes, member = np.unique(rows.codes, axis=0, return_inverse=True)
-    stats = np.zeros((codes.shape[0], n_classes))
-    np.add.at(stats, (member.ravel(), rows.labels), rows.weight)
-    return codes, stats
+    sums = np.zeros((codes.shape[0], score.leaf.n_sums))
+    add_rows(rows.target, rows.weight, member.ravel(), score.leaf.terms(), sums)
+    return codes, sums
 
 
 def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Problem:
     """Merge equal rows, drop features that never vary and rank the codes of the others."""
-    codes, stats = distinct_rows(rows, score.n_classes)
+    codes, sums = distinct_rows(rows, score)
     n_rows = codes.shape[0]
     varying = np.flatnonzero((codes != codes[:1]).any(axis=0)).astype(np.int32)
     ranks = np.zeros((varying.size, n_rows), dtype=np.uint16)
@@ -123,14 +123,13 @@ def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Prob
         ranks=ranks,
         rank_code=rank_code,
         group=column[varying],
-        stats=stats,
-        gammas=gamma_table(score, rows.weight),
-        concentration=score.leaf_concentration,
+        sums=sums,
+        leaf=score.leaf.terms(rows.weight),
         temperature=score.temperature,
         log_stop=log_stop / score.temperature,
         log_split=log_split / score.temperature,
         uniform_rules=score.uniform_rules,
-        table=make_leaf_table(stats, score),
+        table=make_leaf_table(sums, score),
     )
     return Problem(
         loops=loops,
@@ -144,19 +143,20 @@ def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Prob
     )
 
 
-def make_leaf_table(stats: Floats, score: Score) -> LeafTable:
+def make_leaf_table(sums: Floats, score: Score) -> LeafTable:
     """Build the look-up table, or an empty one where it cannot be (see ``LeafTable``)."""
+    leaf = score.leaf
     nothing = LeafTable(
-        np.zeros(0, np.int32), np.zeros(0), np.zeros((0, score.n_classes)), np.zeros(0), 0.0
+        np.zeros(0, np.int32), np.zeros(0), np.zeros((0, leaf.n_outputs)), np.zeros(0), 0.0
     )
     # A prior with uniform rules has split terms that depend on the row set.
-    if score.uniform_rules or score.n_classes > 20:
+    if not isinstance(leaf, DirichletLeaf) or score.uniform_rules or leaf.n_classes > 20:
         return nothing
     # class_weight multiplies all rows of a class alike, so counts are whole in units per class.
-    unit = np.array([column[column > 0].min(initial=np.inf) for column in stats.T])
+    unit = np.array([column[column > 0].min(initial=np.inf) for column in sums.T])
     unit[~np.isfinite(unit)] = 1.0
-    whole = np.rint(stats / unit)
-    if not np.allclose(whole * unit, stats, rtol=1e-12, atol=0):
+    whole = np.rint(sums / unit)
+    if not np.allclose(whole * unit, sums, rtol=1e-12, atol=0):
         return nothing
     totals = whole.sum(axis=0)
     if np.prod(totals + 1) > MAX_TABLE:
@@ -173,7 +173,7 @@ def make_leaf_table(stats: Floats, score: Score) -> LeafTable:
         return nothing
     value = np.exp(log_value)
     value[0] = 0.0
-    mean = counts * unit + score.leaf_concentration
+    mean = counts * unit + leaf.concentration
     return LeafTable(
         packed=(whole @ step).astype(np.int32),
         value=value,

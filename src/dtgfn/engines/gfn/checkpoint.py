@@ -38,7 +38,7 @@ def data_fingerprint(rows: Rows, score: Score) -> str:
     """Name the target: equal exactly for equal tables (in any order of rows) and equal scores."""
     merged = merge_rows(rows)
     digest = hashlib.sha256(repr((score, merged.codes.shape)).encode())
-    for array in (merged.codes, merged.labels, merged.weight):
+    for array in (merged.codes, merged.target, merged.weight):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 

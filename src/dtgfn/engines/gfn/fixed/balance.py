@@ -127,7 +127,7 @@ def group_residuals(sampler: FlowModel, groups: list[Group]) -> Tensor:
     described, look, target = [], [], []
     for depth, nodes in groups:
         level = graph.levels[depth]
-        x = describe(level.counts[nodes], level.look[nodes], max_depth - depth, loops)
+        x = describe(level.sums[nodes], level.look[nodes], max_depth - depth, loops)
         described.append(x)
         look.append(level.look[nodes])
         if sampler.remember or depth == graph.n_upper:
@@ -150,11 +150,11 @@ def network_normaliser(sampler: FlowModel, level: Level, nodes: Longs) -> Tensor
     if width == 0:
         return rest_part[:, 0]
     some = np.maximum(top, 0)
-    n_classes = level.counts.shape[1]
+    n_sums = level.sums.shape[1]
     levels_left = sampler.graph.problem.score.max_depth - level.depth - 1
-    counts = level.cuts.counts[some].reshape(-1, n_classes)
+    sums = level.cuts.sums[some].reshape(-1, n_sums)
     look = level.cuts.look[some]
-    x = describe(counts, look.reshape(-1), levels_left, loops)
+    x = describe(sums, look.reshape(-1), levels_left, loops)
     residual = sampler.network(torch.from_numpy(x).to(device)).reshape(*some.shape, 2)
     known = level.cuts.prior[some] + look.sum(axis=-1)
     logit = torch.from_numpy(known.astype(np.float32)).to(device) + residual.sum(dim=-1)

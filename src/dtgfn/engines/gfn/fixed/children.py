@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dtgfn.engines.exact.graph import Longs, Nursery, count_classes, find_or_add, rows_of
+from dtgfn.engines.exact.graph import Longs, Nursery, find_or_add, rows_of, sum_rows
 from dtgfn.engines.exact.problem import Loops, Words
 from dtgfn.engines.gfn.fixed.lookahead import Cuts
 from dtgfn.kernels import Floats
-from dtgfn.score import dirichlet_log_marginal
+from dtgfn.leaves import log_marginal
 
 
 @njit(cache=True, nogil=True)
-def set_stop(nodes: Longs, counts: Floats, log_prior: float, loops: Loops, stop: Floats) -> None:
+def set_stop(nodes: Longs, sums: Floats, log_prior: float, loops: Loops, stop: Floats) -> None:
     """Set the log flow of stopping: m(S)^(1/temperature) and the prior of a stop."""
     for k in nodes:
-        stop[k] = stop_flow(counts[k], log_prior, loops)
+        stop[k] = stop_flow(sums[k], log_prior, loops)
 
 
 @njit(cache=True, nogil=True)
-def stop_flow(counts: Floats, log_prior: float, loops: Loops) -> float:
-    """Log flow of stopping at class counts [C]."""
-    value = dirichlet_log_marginal(counts, loops.concentration, loops.gammas)
+def stop_flow(sums: Floats, log_prior: float, loops: Loops) -> float:
+    """Log flow of stopping at sums [K]."""
+    value = log_marginal(sums, loops.leaf)
     return value / loops.temperature + log_prior
 
 
@@ -35,7 +35,7 @@ def reach_children(
     row_keys: Words,
     loops: Loops,
     below: Nursery,
-    counts: Floats,
+    sums: Floats,
     look: Floats,
     log_prior: float,
     stop: Floats,
@@ -70,9 +70,9 @@ def reach_children(
                 child = find_or_add(right0, right1, side_bits[1], below)
             if child == before:
                 look[child] = cuts.look[e, side]
-                # Not the cut's counts: they are single precision, and flows must not be.
-                count_classes(side_bits[side], loops, members, counts[child])
-                stop[child] = stop_flow(counts[child], log_prior, loops)
+                # Not the cut's sums: they are single precision, and flows must not be.
+                sum_rows(side_bits[side], loops, members, sums[child])
+                stop[child] = stop_flow(sums[child], log_prior, loops)
             cuts.child[e, side] = child
 
 

@@ -6,6 +6,7 @@ F(S, k) = m(S) + sum over cuts  e^-penalty F(left, k-1) F(right, k-1)
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -26,6 +27,7 @@ def settle_flows(
     start: Longs,
     n_cuts: Ints,
     cuts: Cuts,
+    leaf: Any,
     stop: Floats,
     below_flow: Floats,
     below_best: Floats,
@@ -41,7 +43,7 @@ def settle_flows(
         node = nodes[i]
         if remember:
             for side in range(2):
-                given = (start[node], n_cuts[node], side, cuts, below_flow)
+                given = (start[node], n_cuts[node], side, cuts, leaf, below_flow)
                 correct_by_neighbours(*given, correction[side])
         top, best[node] = stop[node], stop[node]
         for e in range(start[node], start[node] + n_cuts[node]):

@@ -15,7 +15,7 @@ from dtgfn.engines.gfn.fixed.lookahead import Cuts, empty_cuts
 from dtgfn.kernels import Floats, Ints
 
 Flags = npt.NDArray[np.bool_]
-NODE_FIELDS = ("counts", "look", "stop", "flow", "best", "open", "start", "n_cuts", "version")
+NODE_FIELDS = ("sums", "look", "stop", "flow", "best", "open", "start", "n_cuts", "version")
 
 
 @dataclass
@@ -27,8 +27,8 @@ class Level:
     depth : int
     nursery : Nursery
         Row sets (bits, keys) and the hash table over them.
-    counts : float64 [K, C]
-        Class counts.
+    sums : float64 [K, S]
+        The leaf model's sums over the rows.
     look : float64 [K]
         Look-ahead value, as the parent sees it.
     stop : float64 [K]
@@ -52,7 +52,7 @@ class Level:
 
     depth: int
     nursery: Nursery
-    counts: Floats
+    sums: Floats
     look: Floats
     stop: Floats
     flow: Floats
@@ -75,7 +75,7 @@ def known_nodes(level: Level) -> Longs:
 
 def make_level(problem: Problem, depth: int, capacity: int = 64) -> Level:
     """Return an empty level."""
-    n_classes = problem.score.n_classes
+    n_sums = problem.score.leaf.n_sums
     return Level(
         depth=depth,
         nursery=Nursery(
@@ -84,7 +84,7 @@ def make_level(problem: Problem, depth: int, capacity: int = 64) -> Level:
             np.empty((capacity, 2), np.uint64),
             np.zeros(1, np.int32),
         ),
-        counts=np.empty((capacity, n_classes)),
+        sums=np.empty((capacity, n_sums)),
         look=np.empty(capacity),
         stop=np.empty(capacity),
         flow=np.full(capacity, np.nan),
@@ -93,14 +93,14 @@ def make_level(problem: Problem, depth: int, capacity: int = 64) -> Level:
         start=np.full(capacity, -1, np.int64),
         n_cuts=np.zeros(capacity, np.int32),
         version=np.zeros(capacity, np.int64),
-        cuts=empty_cuts(0, n_classes),
+        cuts=empty_cuts(0, n_sums),
         n_listed=0,
     )
 
 
 def grow(level: Level, needed: int) -> None:
     """Make room for at least so many nodes."""
-    old = level.counts.shape[0]
+    old = level.sums.shape[0]
     if needed <= old:
         return
     capacity = max(needed, 2 * old)
@@ -123,7 +123,7 @@ def grown_cuts(cuts: Cuts, used: int, needed: int) -> Cuts:
     """Return the cuts with room for at least so many."""
     if needed <= cuts.feature.size:
         return cuts
-    larger = empty_cuts(max(needed, 2 * cuts.feature.size), cuts.counts.shape[2])
+    larger = empty_cuts(max(needed, 2 * cuts.feature.size), cuts.sums.shape[2])
     for field in Cuts._fields:
         getattr(larger, field)[:used] = getattr(cuts, field)[:used]
     return larger

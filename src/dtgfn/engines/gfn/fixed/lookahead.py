@@ -18,7 +18,7 @@ from dtgfn.engines.exact.graph import Longs, rows_of
 from dtgfn.engines.exact.problem import Loops, Words
 from dtgfn.engines.exact.two_levels import Pairs, load_set, make_pairs, value_sides
 from dtgfn.kernels import Floats, Ints
-from dtgfn.score import dirichlet_log_marginal
+from dtgfn.leaves import log_marginal
 
 Singles = npt.NDArray[np.float32]
 
@@ -32,13 +32,13 @@ class Cuts(NamedTuple):
     prior: Floats  # [E] tempered log prior of the split, all its thresholds together
     look: Singles  # [E, 2] log of the look-ahead value of the child
     best: Singles  # [E, 2] log weight of the child's best tree within the look-ahead
-    counts: Singles  # [E, 2, C]
+    sums: Singles  # [E, 2, K] the leaf model's, of the child
     child: Ints  # [E, 2] the child's node, -1 while nobody went there
     residual: Singles  # [E, 2] what the network adds to ``look``
     logit: Floats  # [E] log of the flow through the cut
 
 
-def empty_cuts(n_cuts: int, n_classes: int) -> Cuts:
+def empty_cuts(n_cuts: int, n_sums: int) -> Cuts:
     """Return room for cuts."""
     return Cuts(
         np.empty(n_cuts, np.int32),
@@ -47,7 +47,7 @@ def empty_cuts(n_cuts: int, n_classes: int) -> Cuts:
         np.empty(n_cuts),
         np.empty((n_cuts, 2), np.float32),
         np.empty((n_cuts, 2), np.float32),
-        np.empty((n_cuts, 2, n_classes), np.float32),
+        np.empty((n_cuts, 2, n_sums), np.float32),
         np.empty((n_cuts, 2), np.int32),
         np.zeros((n_cuts, 2), np.float32),
         np.empty(n_cuts),
@@ -82,22 +82,22 @@ def write_cuts(
 ) -> None:
     """Write the loaded set's cuts from position ``at`` on, as logs without the table's scale."""
     table, rows = loops.table, pairs.rows
-    n_classes = loops.stats.shape[1]
-    counts, whole, all_rows = np.zeros(n_classes), np.zeros(n_classes), 0.0
+    n_sums = loops.sums.shape[1]
+    below, whole, all_rows = np.zeros(n_sums), np.zeros(n_sums), 0.0
     for i in range(s):
         all_rows += table.row_weight[rows[i]]
-        for c in range(n_classes):
-            whole[c] += loops.stats[rows[i], c]
+        for c in range(n_sums):
+            whole[c] += loops.sums[rows[i], c]
     for f in range(loops.ranks.shape[0]):
         a, b = pairs.offset[f], pairs.offset[f + 1]
         if a == b:
             continue
-        # Rows by place: cumulative counts and weight left of each cut.
+        # Rows by place: cumulative sums and weight left of each cut.
         for u in range(a, b):
             e = at + u
             cuts.residual[e, 0], cuts.residual[e, 1] = 0.0, 0.0
-            for c in range(n_classes):
-                cuts.counts[e, 0, c] = 0.0
+            for c in range(n_sums):
+                cuts.sums[e, 0, c] = 0.0
             cuts.look[e, 0] = 0.0  # holds the weight of the place until the next loop
             cuts.low[e], cuts.high[e] = -1, 1 << 30
         for i in range(s):
@@ -107,25 +107,25 @@ def write_cuts(
                 e = at + a + place
                 cuts.low[e] = code
                 cuts.look[e, 0] += table.row_weight[rows[i]]
-                for c in range(n_classes):
-                    cuts.counts[e, 0, c] += loops.stats[rows[i], c]
+                for c in range(n_sums):
+                    cuts.sums[e, 0, c] += loops.sums[rows[i], c]
             if place > 0:
                 cuts.high[at + a + place - 1] = code
         weight = 0.0
-        for c in range(n_classes):
-            counts[c] = 0.0
+        for c in range(n_sums):
+            below[c] = 0.0
         for u in range(a, b):
             e = at + u
             weight += cuts.look[e, 0]
-            for c in range(n_classes):
-                counts[c] += cuts.counts[e, 0, c]
-                cuts.counts[e, 0, c] = counts[c]
-                cuts.counts[e, 1, c] = whole[c] - counts[c]
+            for c in range(n_sums):
+                below[c] += cuts.sums[e, 0, c]
+                cuts.sums[e, 0, c] = below[c]
+                cuts.sums[e, 1, c] = whole[c] - below[c]
             low_shift = table.scale * weight
             high_shift = table.scale * (all_rows - weight)
-            below, above = pairs.prefix[u], total - pairs.prefix[u]
-            best_left = max(table.value[below], split * pairs.best_left[u])
-            best_right = max(table.value[above], split * pairs.best_right[u])
+            packed = pairs.prefix[u]
+            best_left = max(table.value[packed], split * pairs.best_left[u])
+            best_right = max(table.value[total - packed], split * pairs.best_right[u])
             cuts.feature[e] = f
             cuts.prior[e] = loops.log_split[depth] + math.log(cuts.high[e] - cuts.low[e])
             cuts.look[e, 0] = math.log(pairs.z_left[u]) - low_shift
@@ -149,17 +149,17 @@ def look_ahead_by_formula(
 ) -> None:
     """Fill the cuts of nodes[first:last], children valued as leaves; works for every score."""
     n_features, n_rows = loops.ranks.shape
-    n_ranks, n_classes = loops.rank_code.shape[1], loops.stats.shape[1]
+    n_ranks, n_sums = loops.rank_code.shape[1], loops.sums.shape[1]
     rows, seen = np.empty(n_rows, np.int32), np.zeros(n_ranks, np.int32)
-    bucket, whole = np.zeros((n_ranks, n_classes)), np.zeros(n_classes)
-    left, right = np.zeros(n_classes), np.zeros(n_classes)
+    bucket, whole = np.zeros((n_ranks, n_sums)), np.zeros(n_sums)
+    left, right = np.zeros(n_sums), np.zeros(n_sums)
     for i in range(first, last):
         node = nodes[i]
         s = rows_of(bits[node], rows)
-        for c in range(n_classes):
+        for c in range(n_sums):
             whole[c] = 0.0
             for r in range(s):
-                whole[c] += loops.stats[rows[r], c]
+                whole[c] += loops.sums[rows[r], c]
         e, n_varying = start[node], 0
         for f in range(n_features):
             lowest, highest = n_ranks, -1
@@ -167,14 +167,14 @@ def look_ahead_by_formula(
                 rank = loops.ranks[f, rows[r]]
                 seen[rank] = 1
                 lowest, highest = min(lowest, rank), max(highest, rank)
-                for c in range(n_classes):
-                    bucket[rank, c] += loops.stats[rows[r], c]
+                for c in range(n_sums):
+                    bucket[rank, c] += loops.sums[rows[r], c]
             n_varying += 1 if highest > lowest else 0
             rules = 0.0
             if loops.uniform_rules and highest > lowest:
                 rules = math.log(loops.rank_code[f, highest] - loops.rank_code[f, lowest])
             previous = -1
-            for c in range(n_classes):
+            for c in range(n_sums):
                 left[c] = 0.0
             for rank in range(lowest, highest + 1):
                 if seen[rank] == 0:
@@ -186,11 +186,11 @@ def look_ahead_by_formula(
                     cuts.high[e] = loops.rank_code[f, rank]
                     cuts.prior[e] = loops.log_split[depth] - rules / loops.temperature
                     cuts.prior[e] += math.log(cuts.high[e] - cuts.low[e])
-                    for c in range(n_classes):
+                    for c in range(n_sums):
                         right[c] = whole[c] - left[c]
-                        cuts.counts[e, 0, c], cuts.counts[e, 1, c] = left[c], right[c]
-                    low = dirichlet_log_marginal(left, loops.concentration, loops.gammas)
-                    high = dirichlet_log_marginal(right, loops.concentration, loops.gammas)
+                        cuts.sums[e, 0, c], cuts.sums[e, 1, c] = left[c], right[c]
+                    low = log_marginal(left, loops.leaf)
+                    high = log_marginal(right, loops.leaf)
                     # A leaf that could still split also pays for stopping; the child knows better.
                     cuts.look[e, 0] = low / loops.temperature + loops.log_stop[depth + 1]
                     cuts.look[e, 1] = high / loops.temperature + loops.log_stop[depth + 1]
@@ -199,7 +199,7 @@ def look_ahead_by_formula(
                     cuts.residual[e, 0], cuts.residual[e, 1] = 0.0, 0.0
                     e += 1
                 previous = rank
-                for c in range(n_classes):
+                for c in range(n_sums):
                     left[c] += bucket[rank, c]
                     bucket[rank, c] = 0.0
         if loops.uniform_rules:

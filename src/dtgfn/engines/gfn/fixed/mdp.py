@@ -70,9 +70,9 @@ class Graph:
         problem, root = self.problem, self.levels[0]
         keys = np.bitwise_xor.reduce(problem.keys, axis=0)
         find_or_add(keys[0], keys[1], problem.root_bits, root.nursery)
-        root.counts[0] = problem.loops.stats.sum(axis=0)
+        root.sums[0] = problem.loops.sums.sum(axis=0)
         log_prior = float(problem.loops.log_stop[0])
-        set_stop(np.zeros(1, np.int64), root.counts, log_prior, problem.loops, root.stop)
+        set_stop(np.zeros(1, np.int64), root.sums, log_prior, problem.loops, root.stop)
         if self.n_upper == 0:
             return
         # The root has no parent to look ahead for it.
@@ -116,7 +116,7 @@ class Graph:
         link = (nodes, level.start, level.nursery, level.cuts, self.problem.keys, loops, below)
         self.run(lambda i, j: link_children(i, j, *link), nodes.size)
         if loops.uniform_rules:  # where nothing can be cut, stopping is free
-            set_stop(nodes[counts == 0], level.counts, 0.0, loops, level.stop)
+            set_stop(nodes[counts == 0], level.sums, 0.0, loops, level.stop)
 
     def reach(self, depth: int, nodes: Longs, cuts: Longs) -> Longs:
         """Return the children [M, 2] of cuts of nodes [M]; new ones join the next level."""
@@ -125,7 +125,7 @@ class Graph:
         loops = self.problem.loops
         given = (level.nursery, level.cuts, self.problem.keys, loops, below.nursery)
         log_prior = float(loops.log_stop[below.depth])
-        reach_children(nodes, cuts, *given, below.counts, below.look, log_prior, below.stop)
+        reach_children(nodes, cuts, *given, below.sums, below.look, log_prior, below.stop)
         return level.cuts.child[cuts].astype(np.int64)
 
     def settle(self, depth: int, nodes: Longs, remember: bool) -> None:
@@ -135,7 +135,8 @@ class Graph:
         """
         level = self.levels[depth]
         if depth < self.n_upper and nodes.size:
-            given = (level.start, level.n_cuts, level.cuts, level.stop)
+            leaf = self.problem.loops.leaf
+            given = (level.start, level.n_cuts, level.cuts, leaf, level.stop)
             below = self.levels[depth + 1]
             out = (level.flow, level.best, level.open)
             known = (below.flow, below.best, below.open)

@@ -10,31 +10,35 @@ and above, and d their distance as a share of the node's rows::
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from dtgfn.engines.gfn.fixed.lookahead import Cuts
 from dtgfn.kernels import Floats
+from dtgfn.leaves import row_mass
 
 REACH = 0.1
 
 
 @njit(cache=True, nogil=True)
 def correct_by_neighbours(
-    first: int, number: int, side: int, cuts: Cuts, below_flow: Floats, correction: Floats
+    first: int,
+    number: int,
+    side: int,
+    cuts: Cuts,
+    leaf: Any,
+    below_flow: Floats,
+    correction: Floats,
 ) -> None:
     """Write the correction [number] of one side of a node's cuts; 0 where no neighbour is known."""
-    n_classes = cuts.counts.shape[2]
     at = np.empty(number)  # share of the rows left of each cut
     total = 0.0
-    for c in range(n_classes):
-        if number > 0:
-            total += cuts.counts[first, 0, c] + cuts.counts[first, 1, c]
+    if number > 0:
+        total = row_mass(cuts.sums[first, 0], leaf) + row_mass(cuts.sums[first, 1], leaf)
     for u in range(number):
-        correction[u], at[u] = 0.0, 0.0
-        for c in range(n_classes):
-            at[u] += cuts.counts[first + u, 0, c] / total
+        correction[u], at[u] = 0.0, row_mass(cuts.sums[first + u, 0], leaf) / total
     begin = 0
     while begin < number:
         end = begin

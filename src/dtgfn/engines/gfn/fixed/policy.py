@@ -22,9 +22,9 @@ from dtgfn.engines.exact.graph import Longs
 from dtgfn.engines.exact.problem import Loops
 from dtgfn.engines.gfn.fixed.lookahead import Cuts, Singles
 from dtgfn.kernels import Floats, Ints
-from dtgfn.score import dirichlet_log_marginal
+from dtgfn.leaves import log_marginal, row_mass
 
-N_FEATURES = 8  # besides the class shares
+N_FEATURES = 8  # besides the sums as shares
 LEVELS_LEFT = -2  # which of them tells the levels left
 CHUNK = 65_536
 
@@ -35,10 +35,10 @@ class ResidualNetwork(nn.Module):
     mean: Tensor
     spread: Tensor
 
-    def __init__(self, n_classes: int, hidden: tuple[int, ...]) -> None:
+    def __init__(self, n_sums: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        width = n_classes + N_FEATURES
+        width = n_sums + N_FEATURES
         for size in hidden:
             layers += [nn.Linear(width, size), nn.SiLU()]
             width = size
@@ -46,8 +46,8 @@ class ResidualNetwork(nn.Module):
         nn.init.zeros_(last.weight)
         nn.init.constant_(last.bias, -5.0)  # start from the look-ahead alone
         self.layers = nn.Sequential(*layers, last)
-        self.register_buffer("mean", torch.zeros(n_classes + N_FEATURES))
-        self.register_buffer("spread", torch.ones(n_classes + N_FEATURES))
+        self.register_buffer("mean", torch.zeros(n_sums + N_FEATURES))
+        self.register_buffer("spread", torch.ones(n_sums + N_FEATURES))
 
     def forward(self, x: Tensor) -> Tensor:
         """Residuals [...] of described row sets [..., F]."""
@@ -75,31 +75,32 @@ def evaluate(network: nn.Module, x: Singles) -> Singles:
 
 @njit(cache=True, nogil=True)
 def describe(
-    counts: Floats | Singles, look: Floats | Singles, levels_left: int, loops: Loops
+    sums: Floats | Singles, look: Floats | Singles, levels_left: int, loops: Loops
 ) -> Singles:
-    """Describe row sets by class counts [N, C] and look-ahead [N]: float32 [N, C + N_FEATURES]."""
-    n_sets, n_classes = counts.shape
-    x = np.empty((n_sets, n_classes + N_FEATURES), np.float32)
-    here = np.empty(n_classes)
-    everything = loops.stats.sum()
+    """Describe row sets by their sums [N, K] and look-ahead [N]: float32 [N, K + N_FEATURES]."""
+    n_sets, n_sums = sums.shape
+    x = np.empty((n_sets, n_sums + N_FEATURES), np.float32)
+    here = np.empty(n_sums)
+    everything = row_mass(loops.sums.sum(axis=0), loops.leaf)
     for i in range(n_sets):
-        n, largest = 0.0, 0.0
-        for c in range(n_classes):
-            here[c] = counts[i, c]
-            n += here[c]
+        largest = 0.0
+        for c in range(n_sums):
+            here[c] = sums[i, c]
             largest = max(largest, here[c])
-        leaf = dirichlet_log_marginal(here, loops.concentration, loops.gammas) / loops.temperature
+        n = row_mass(here, loops.leaf)
+        largest = min(largest, n)  # the commonest class, where there are classes
+        leaf = log_marginal(here, loops.leaf) / loops.temperature
         gain, left = max(look[i] - leaf, 0.0), max(-look[i], 0.0)
-        for c in range(n_classes):
+        for c in range(n_sums):
             x[i, c] = here[c] / n
-        x[i, n_classes] = math.log1p(n)
-        x[i, n_classes + 1] = n / everything
-        x[i, n_classes + 2] = largest / n
-        x[i, n_classes + 3] = math.log1p(n - largest)
-        x[i, n_classes + 4] = math.log1p(max(-leaf, 0.0))
-        x[i, n_classes + 5] = math.log1p(gain)
-        x[i, n_classes + 6] = levels_left
-        x[i, n_classes + 7] = math.log1p(left)
+        x[i, n_sums] = math.log1p(n)
+        x[i, n_sums + 1] = n / everything
+        x[i, n_sums + 2] = largest / n
+        x[i, n_sums + 3] = math.log1p(n - largest)
+        x[i, n_sums + 4] = math.log1p(max(-leaf, 0.0))
+        x[i, n_sums + 5] = math.log1p(gain)
+        x[i, n_sums + 6] = levels_left
+        x[i, n_sums + 7] = math.log1p(left)
     return x
 
 

@@ -79,8 +79,8 @@ class FixedSampler:
         self.rows = rows  # equal ones merged
         self.n_scouts = affordable_scouts(problem) if n_scouts is None else n_scouts
         self.remember = remember
-        n_classes = problem.score.n_classes
-        network = seeded_network(lambda: ResidualNetwork(n_classes, hidden), seed)
+        n_sums = problem.score.leaf.n_sums
+        network = seeded_network(lambda: ResidualNetwork(n_sums, hidden), seed)
         self.network = network.to(device)
         self.seed, self.step, self.n_replays = seed, 0, 0
         self.touched: list[list[Longs]] = []
@@ -308,9 +308,9 @@ class FixedSampler:
     def _described(self, level: Level, cuts: Longs) -> Singles:
         """Describe both children of some cuts."""
         levels_left = self.graph.problem.score.max_depth - level.depth
-        counts = level.cuts.counts[cuts].reshape(-1, level.counts.shape[1])
+        sums = level.cuts.sums[cuts].reshape(-1, level.sums.shape[1])
         look = level.cuts.look[cuts].reshape(-1)
-        return describe(counts, look, levels_left - 1, self.graph.problem.loops)
+        return describe(sums, look, levels_left - 1, self.graph.problem.loops)
 
     def _standardise(self) -> None:
         """Give the network inputs of unit spread, by the root's children."""

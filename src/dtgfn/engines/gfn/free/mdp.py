@@ -19,6 +19,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dtgfn.kernels import Codes, Floats, Ints
+from dtgfn.leaves import add_row
 from dtgfn.score import Rows, Score, leaf_log_marginal, merge_rows
 from dtgfn.trees import LEAF, TreeBatch, empty_batch
 
@@ -43,7 +44,7 @@ class Nodes(NamedTuple):
     lowest: Codes  # [M, d] range of codes among the node's rows
     highest: Codes  # [M, d]
     n_actions: Ids  # [M] valid (feature, cut), 0 where the node must stay a leaf
-    counts: Floats  # [M, C] class weights
+    sums: Floats  # [M, K] the leaf model's sums
     path_feature: Ids  # [M, D] 1 + feature of each split on the way from the root, 0: none
     path_value: npt.NDArray[np.float32]  # [M, D, 3] scaled threshold, side, present
 
@@ -55,6 +56,7 @@ class Table:
     rows: Rows
     score: Score
     n_codes: Ints  # [d] largest code of each feature
+    leaf: Any  # the leaf model's numbers for compiled code
 
     @property
     def n_features(self) -> int:
@@ -69,20 +71,21 @@ class Table:
     @property
     def path_length(self) -> int:
         """Entries D of a padded path; at least 1."""
-        return max(min(self.score.max_depth, len(self.rows.labels) - 1), 1)
+        return max(min(self.score.max_depth, len(self.rows.target) - 1), 1)
 
 
 def make_table(rows: Rows, score: Score) -> Table:
     """Merge equal rows and measure the codes."""
     merged = merge_rows(rows)
-    return Table(merged, score, merged.codes.max(axis=0, initial=0).astype(np.int32))
+    n_codes = merged.codes.max(axis=0, initial=0).astype(np.int32)
+    return Table(merged, score, n_codes, score.leaf.terms(merged.weight))
 
 
 class Forest:
     """Partial trees [B], grown in place by ``split``."""
 
     def __init__(self, table: Table, n_trees: int) -> None:
-        n_rows = len(table.rows.labels)
+        n_rows = len(table.rows.target)
         self.table = table
         self.n_splits = 0  # of every tree that still grows
         self.n_nodes = n_trees
@@ -91,7 +94,7 @@ class Forest:
         self.leaves[:, 0] = np.arange(n_trees)
         self.n_parents = np.zeros(n_trees, dtype=np.int64)  # splits that can be undone
         self._pool = _empty_nodes(table, max(8 * n_trees, 64))
-        _plant(table.rows, table.score.max_depth, self._pool, n_trees)
+        _plant(table, self._pool, n_trees)
 
     @property
     def nodes(self) -> Nodes:
@@ -107,9 +110,7 @@ class Forest:
         """Split one leaf (its place in ``open_leaves``) of each tree [A]; return the new nodes."""
         self._reserve(2 * len(trees))
         _split_leaves(
-            self.table.rows,
-            self.table.n_codes,
-            self.table.score.max_depth,
+            self.table,
             self._pool,
             (self.row_order, self.leaves, self.n_parents),
             (trees, slot, feature, cut),
@@ -131,7 +132,7 @@ class Forest:
 
 
 def _empty_nodes(table: Table, size: int) -> Nodes:
-    d, n_classes, length = table.n_features, table.score.n_classes, table.path_length
+    d, length = table.n_features, table.path_length
     return Nodes(
         tree=np.zeros(size, dtype=np.int64),
         place=np.zeros(size, dtype=np.int64),
@@ -145,37 +146,38 @@ def _empty_nodes(table: Table, size: int) -> Nodes:
         lowest=np.zeros((size, d), dtype=np.uint16),
         highest=np.zeros((size, d), dtype=np.uint16),
         n_actions=np.zeros(size, dtype=np.int64),
-        counts=np.zeros((size, n_classes)),
+        sums=np.zeros((size, table.score.leaf.n_sums)),
         path_feature=np.zeros((size, length), dtype=np.int64),
         path_value=np.zeros((size, length, 3), dtype=np.float32),
     )
 
 
-def _plant(rows: Rows, max_depth: int, pool: Nodes, n_trees: int) -> None:
+def _plant(table: Table, pool: Nodes, n_trees: int) -> None:
     """Make the roots."""
-    n_rows = len(rows.labels)
+    rows, n_rows = table.rows, len(table.rows.target)
     lowest, highest = rows.codes.min(axis=0), rows.codes.max(axis=0)
     pool.tree[:n_trees] = np.arange(n_trees)
     pool.last[:n_trees] = n_rows
     pool.lowest[:n_trees], pool.highest[:n_trees] = lowest, highest
-    if max_depth > 0:
+    if table.score.max_depth > 0:
         pool.n_actions[:n_trees] = (highest.astype(np.int64) - lowest).sum()
-    pool.counts[:n_trees] = np.bincount(rows.labels, rows.weight, minlength=pool.counts.shape[1])
+    for i in range(n_rows):
+        add_row(pool.sums[0], rows.target[i], rows.weight[i], table.leaf)
+    pool.sums[1:n_trees] = pool.sums[0]
 
 
 def _split_leaves(
-    rows: Rows,
-    n_codes: Ints,
-    max_depth: int,
+    table: Table,
     pool: Nodes,
     state: tuple[Ints, Ids, Ids],
     action: tuple[Ids, Ids, Ids, Ids],
     n_nodes: int,
     n_leaves: int,
 ) -> None:
-    codes, labels, weight = rows.codes, rows.labels, rows.weight
-    _make_children(pool, state[1], state[2], action, n_codes, n_nodes, n_leaves)
-    _share_rows(codes, labels, weight, max_depth, pool, state[0], n_nodes, 2 * len(action[0]))
+    rows, max_depth = table.rows, table.score.max_depth
+    _make_children(pool, state[1], state[2], action, table.n_codes, n_nodes, n_leaves)
+    given = (rows.codes, rows.target, rows.weight, table.leaf, max_depth)
+    _share_rows(*given, pool, state[0], n_nodes, 2 * len(action[0]))
 
 
 @njit(cache=True, nogil=True)
@@ -218,8 +220,9 @@ def _make_children(
 @njit(cache=True, nogil=True)
 def _share_rows(
     codes: Codes,
-    labels: Ints,
+    target: Ints | Floats,
     weight: Floats,
+    leaf: Any,
     max_depth: int,
     pool: Nodes,
     row_order: Ints,
@@ -245,26 +248,27 @@ def _share_rows(
         pool.first[left], pool.last[left] = pool.first[node], middle
         pool.first[left + 1], pool.last[left + 1] = middle, pool.last[node]
         for child in range(left, left + 2):
-            _look(codes, labels, weight, order, pool, child, pool.depth[child] < max_depth)
+            _look(codes, target, weight, leaf, order, pool, child, pool.depth[child] < max_depth)
 
 
 @njit(cache=True, nogil=True)
 def _look(
     codes: Codes,
-    labels: Ints,
+    target: Ints | Floats,
     weight: Floats,
+    leaf: Any,
     order: Ints,
     pool: Nodes,
     node: int,
     may_split: bool,
 ) -> None:
-    """Class weights, code ranges and number of valid actions of one node."""
+    """Sums, code ranges and number of valid actions of one node."""
     lowest, highest = pool.lowest[node], pool.highest[node]
     lowest[:] = np.uint16(65535)
     highest[:] = np.uint16(0)
     for i in range(pool.first[node], pool.last[node]):
         row = order[i]
-        pool.counts[node, labels[row]] += weight[row]
+        add_row(pool.sums[node], target[row], weight[row], leaf)
         for f in range(codes.shape[1]):
             code = codes[row, f]
             lowest[f] = min(lowest[f], code)
@@ -305,7 +309,7 @@ def score_terms(table: Table, nodes: Nodes) -> Terms:
         cuts = cuts_by_feature(nodes, inner)
         chosen = cuts[np.arange(len(inner)), nodes.feature[inner]]
         split[inner] -= np.log((cuts > 0).sum(axis=1)) + np.log(chosen)
-    return Terms(leaf_log_marginal(nodes.counts, table.score), stop, split)
+    return Terms(leaf_log_marginal(nodes.sums, table.score), stop, split)
 
 
 def tree_batch(nodes: Nodes, n_trees: int) -> TreeBatch:

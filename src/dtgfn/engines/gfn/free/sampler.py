@@ -237,11 +237,11 @@ class FreeSampler:
         self, trajectories: FreeTrajectories, rng: np.random.Generator
     ) -> FreeTrajectories:
         """Estimate log R on a batch of rows; only the likelihood is scaled, never the prior."""
-        n_rows = len(self.rows.labels)
+        n_rows = len(self.rows.target)
         if self.row_batch is None or self.row_batch >= n_rows:
             return trajectories
         drawn = rng.choice(n_rows, self.row_batch, replace=False)
-        rows = Rows(self.rows.codes[drawn], self.rows.labels[drawn], self.rows.weight[drawn])
+        rows = Rows(self.rows.codes[drawn], self.rows.target[drawn], self.rows.weight[drawn])
         likelihood = log_likelihood(trajectories.trees, rows, self.score)
         estimate = trajectories.log_prior + n_rows / self.row_batch * likelihood
         return replace(trajectories, training_log_reward=estimate)

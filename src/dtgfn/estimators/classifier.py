@@ -7,35 +7,22 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from dtgfn.binning import Binner, Binning, encode
-from dtgfn.explain import tree_text
-from dtgfn.inference import ENGINES, check_choice, infer
+from dtgfn.binning import Binning
+from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.kernels import Floats
-from dtgfn.posterior import TreePosterior
-from dtgfn.predict import predict_proba
+from dtgfn.leaves import DirichletLeaf
+from dtgfn.predict import average_outputs
 from dtgfn.score import SplitPenalty
-from dtgfn.tables import Table, as_table
 from dtgfn.training import check_labels
-from dtgfn.trees import TreeBatch
-
-TRAINING_ONLY = (
-    "preset",
-    "leaf_order",
-    "objective",
-    "loss",
-    "device",
-    "callbacks",
-    "checkpoint",
-    "warm_start",
-)
+from dtgfn.uncertainty import Uncertainty, credible_interval, uncertainty
 
 
-class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc]
     """Classify by averaging over the Bayesian posterior of decision trees.
 
     Parameters
@@ -53,8 +40,17 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Dirichlet parameter per class in each leaf.
     split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
         Prior over structures, see ``dtgfn.infer``.
+    class_weight : dict, "balanced" or None
+        Weight of each class, which multiplies the rows' weights: a weight of 3 counts as three
+        rows. "balanced" gives all classes the same total.
     temperature : float
         The target is R^(1/temperature); above 1 the posterior is wider.
+    weighting : {"importance", "uniform", "posterior"}
+        How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
+        by R over the distinct trees, as in the paper's Algorithm 1.
+    leaf_draws : bool
+        Whether a leaf of a sampled tree predicts a draw from its Dirichlet posterior, as in the
+        paper, instead of the mean.
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
@@ -124,7 +120,10 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         binning: Binning = "uniform",
         leaf_concentration: float = 0.1,
         split_penalty: SplitPenalty = "mdl",
+        class_weight: dict[Any, float] | str | None = None,
         temperature: float = 1.0,
+        weighting: str = "importance",
+        leaf_draws: bool = False,
         n_trees: int = 1000,
         time_budget: float | None = 60.0,
         n_jobs: int | None = None,
@@ -147,7 +146,10 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.binning = binning
         self.leaf_concentration = leaf_concentration
         self.split_penalty = split_penalty
+        self.class_weight = class_weight
         self.temperature = temperature
+        self.weighting = weighting
+        self.leaf_draws = leaf_draws
         self.n_trees = n_trees
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -180,6 +182,8 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "n_trees": 1000,
             "leaf_concentration": 0.1,
             "split_penalty": "paper",
+            "weighting": "posterior",
+            "leaf_draws": True,
             "preset": "paper",
             "time_budget": None,
         }
@@ -187,114 +191,48 @@ class DTGFNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Infer the posterior from training rows X [n, columns] and labels y [n]."""
-        check_choice("inference", self.inference, tuple(ENGINES))
-        table = as_table(X)
-        self._check_columns(X, table, reset=True)
-        if y is None:
-            raise ValueError(
-                "This DTGFNClassifier estimator requires y to be passed, but the target y is None."
-            )
-        labels = column_or_1d(y, warn=True)
+        table, labels = self._read_training(X, y)
         check_labels(labels)
         check_classification_targets(labels)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        self.posterior_: TreePosterior = infer(
-            table,
-            labels,
-            engine=self.inference,
-            max_depth=self.max_depth,
-            n_thresholds=self.n_thresholds,
-            binning=self.binning,
-            leaf_concentration=self.leaf_concentration,
-            split_penalty=self.split_penalty,
-            temperature=self.temperature,
-            n_trees=self.n_trees,
-            sample_weight=sample_weight,
-            time_budget=self.time_budget,
-            n_jobs=self.n_jobs,
-            random_state=int(seed),
-            verbose=self.verbose,
-            **self._engine_options(),
-        )
+        leaf = DirichletLeaf(1, self.leaf_concentration)
+        weight = self._class_weighted(labels, sample_weight)
+        self.posterior_ = self._infer(table, labels, weight, leaf, self.temperature)
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         return self
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Posterior mean of the class probabilities [n, C]."""
-        check_is_fitted(self)
-        table = as_table(X)
-        self._check_columns(X, table, reset=False)
-        return predict_proba(self.posterior_, encode(self.binner_, table))
+    def predict_proba(self, X: Any, tree: str | None = None) -> Floats:
+        """Posterior mean of the class probabilities [n, C]; of one tree with ``tree="best"``.
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Most probable class of each row [n]."""
-        best = self.predict_proba(X).argmax(axis=1)
+        With ``leaf_draws`` each leaf says a draw of its probabilities instead of their mean.
+        """
+        codes = self._codes(X)
+        if not self.leaf_draws:
+            return self._average(codes, tree)
+        seed = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        choices = {**self._choices(tree), "leaf": "dirichlet", "random_state": seed}
+        return average_outputs(self.posterior_, codes, **choices)
+
+    def predict(self, X: Any, tree: str | None = None) -> npt.NDArray[Any]:
+        """Most probable class of each row [n]; of one tree with ``tree="best"``."""
+        best = self.predict_proba(X, tree).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def describe(self) -> str:
-        """Write the most probable tree as nested rules in the user's units."""
-        check_is_fitted(self)
-        return tree_text(self.posterior_)
+    def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
+        """Bounds [n, C, 2] that hold each P(class | x) with probability ``level``."""
+        codes = self._codes(X)
+        bounds = credible_interval(self.posterior_, codes, level, **self._choices(tree))
+        return np.stack(bounds, axis=-1)
 
-    def _engine_options(self) -> dict[str, Any]:
-        """What the engine takes beyond what all of them do."""
-        if self.inference != "gfn":
-            return self._other_options()
-        named = ("leaf_order", "objective", "loss", "n_steps")
-        chosen = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
-        before = getattr(self, "posterior_", None) if self.warm_start else None
-        return {
-            "preset": self.preset,
-            "device": self.device,
-            "callbacks": self.callbacks or (),
-            "checkpoint": self.checkpoint,
-            "policy": before.solution if before is not None and before.engine == "gfn" else None,
-            **chosen,
-            **(self.options or {}),
-        }
+    def predict_uncertainty(self, X: Any, tree: str | None = None) -> Uncertainty:
+        """Entropy ``total`` [n] of the class in nats and its parts, ``noise`` and ``model``."""
+        codes = self._codes(X)
+        return uncertainty(self.posterior_, codes, **self._choices(tree))
 
-    def _other_options(self) -> dict[str, Any]:
-        """Options of an engine that is not trained; what only training knows is refused."""
-        defaults = type(self)()
-        for name in TRAINING_ONLY:
-            value = getattr(self, name)
-            if value != getattr(defaults, name):
-                raise ValueError(
-                    f"{name}={value!r} is for inference='gfn', not {self.inference!r}; "
-                    "leave it out, or choose that engine."
-                )
-        steps = {} if self.n_steps is None else {"n_steps": self.n_steps}
-        return {**steps, **(self.options or {})}
-
-    def _check_columns(self, X: Any, table: Table, *, reset: bool) -> None:
-        """Remember number and names of columns, or compare with them, as scikit-learn does."""
-        if not isinstance(X, Table):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        elif reset:
-            self.n_features_in_ = table.n_columns
-            if table.named:
-                self.feature_names_in_ = np.array(table.names, dtype=object)
-
-    @property
-    def binner_(self) -> Binner:
-        """How columns became codes."""
-        binner = self.posterior_.binner
-        assert binner is not None, "infer always sets it"
-        return binner
-
-    @property
-    def log_evidence_(self) -> float:
-        """Log Z of the training labels."""
-        return self.posterior_.log_evidence
-
-    @property
-    def best_tree_(self) -> TreeBatch:
-        """The most probable tree, a batch of one."""
-        return self.posterior_.best_tree
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
+    def _class_weighted(
+        self, labels: npt.NDArray[Any], sample_weight: npt.ArrayLike | None
+    ) -> npt.ArrayLike | None:
+        """Multiply the rows' weights by those of their classes."""
+        if self.class_weight is None:
+            return sample_weight
+        weight = compute_sample_weight(self.class_weight, labels)
+        return weight if sample_weight is None else weight * np.asarray(sample_weight)

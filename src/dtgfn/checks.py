@@ -1,0 +1,31 @@
+"""Refusals of parameters: one sentence with the name, the value and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+
+
+def check_choice(name: str, value: object, allowed: Iterable[str | None]) -> None:
+    """Refuse a value that is not among the allowed ones."""
+    choices = tuple(allowed)
+    known = value is None or isinstance(value, str)
+    if not known or value not in choices:
+        listed = ", ".join(str(choice) for choice in choices)
+        raise ValueError(f"{name}={value!r} is not known; give one of {listed}.")
+
+
+def check_whole(name: str, value: object, low: int, high: int) -> None:
+    """Refuse what is not a whole number from low to high."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:  # type: ignore[operator]
+        raise ValueError(
+            f"{name}={value!r} is out of range; give a whole number from {low} to {high}."
+        )
+
+
+def check_range(name: str, value: object, low: float, high: float) -> None:
+    """Refuse what is not a number from low to high."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:  # type: ignore[operator]
+        raise ValueError(f"{name}={value!r} is out of range; give a number from {low} to {high}.")

@@ -1,0 +1,6 @@
+"""Estimators: the posterior over trees behind scikit-learn's interfaces."""
+
+from dtgfn.estimators.classifier import DTGFNClassifier
+from dtgfn.estimators.regressor import DTGFNRegressor
+
+__all__ = ["DTGFNClassifier", "DTGFNRegressor"]

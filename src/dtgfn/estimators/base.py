@@ -1,0 +1,214 @@
+"""What all estimators share: columns, engine options, and what is told of a fitted posterior."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from dtgfn.binning import Binner, Binning, encode
+from dtgfn.checks import check_choice
+from dtgfn.estimators.explained import ExplainedEstimator
+from dtgfn.forest import Forest, average
+from dtgfn.inference import ENGINES, infer
+from dtgfn.kernels import Codes, Floats
+from dtgfn.leaves import LeafModel
+from dtgfn.posterior import TreePosterior
+from dtgfn.predict import (
+    WEIGHTINGS,
+    CountedTrees,
+    average_outputs,
+    count_trees,
+    knows_average,
+    make_forest,
+)
+from dtgfn.score import SplitPenalty
+from dtgfn.tables import Table, as_table
+from dtgfn.trees import TreeBatch
+
+# What only a GFlowNet has, by the estimators' parameter names; its defaults are its silence.
+TRAINING_ONLY = (
+    "preset",
+    "leaf_order",
+    "objective",
+    "loss",
+    "device",
+    "callbacks",
+    "checkpoint",
+    "warm_start",
+)
+
+
+COMPUTED = ("_known_counts", "_forests")  # and can be computed again
+
+
+class PosteriorEstimator(ExplainedEstimator, BaseEstimator):  # type: ignore[misc]
+    """A table in, the posterior over its trees inside; a subclass says what leaves hold."""
+
+    inference: str
+    max_depth: int
+    n_thresholds: int
+    binning: Binning
+    split_penalty: SplitPenalty
+    weighting: str
+    n_trees: int
+    time_budget: float | None
+    n_jobs: int | None
+    random_state: int | np.random.RandomState | None
+    verbose: bool
+    n_steps: int | None
+    options: dict[str, Any] | None
+    callbacks: list[Any] | None
+    checkpoint: str | Path | None
+    warm_start: bool
+    posterior_: TreePosterior
+
+    def _read_training(self, X: Any, y: Any) -> tuple[Table, npt.NDArray[Any]]:
+        """Training columns and target as they were given, checked for their shape."""
+        check_choice("inference", self.inference, tuple(ENGINES))
+        table = as_table(X)
+        self._check_columns(X, table, reset=True)
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
+        return table, column_or_1d(y, warn=True)
+
+    def _infer(
+        self,
+        table: Table,
+        y: npt.NDArray[Any],
+        sample_weight: npt.ArrayLike | None,
+        leaf: LeafModel,
+        temperature: float,
+    ) -> TreePosterior:
+        """Run the engine with this estimator's parameters."""
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        # Made here, filled by predictions: predicting must not add attributes.
+        self._known_counts: dict[str | None, CountedTrees] = {}
+        self._forests: dict[tuple[str | None, str], Forest] = {}
+        return infer(
+            table,
+            y,
+            engine=self.inference,
+            max_depth=self.max_depth,
+            n_thresholds=self.n_thresholds,
+            binning=self.binning,
+            leaf=leaf,
+            split_penalty=self.split_penalty,
+            temperature=temperature,
+            n_trees=self.n_trees,
+            sample_weight=sample_weight,
+            time_budget=self.time_budget,
+            n_jobs=self.n_jobs,
+            random_state=int(seed),
+            verbose=self.verbose,
+            **self._engine_options(),
+        )
+
+    def _counted(self, tree: str | None) -> CountedTrees:
+        """Sums in the leaves of the sampled trees, or of the best one, computed once a fit."""
+        known: dict[str | None, CountedTrees] = self.__dict__.setdefault("_known_counts", {})
+        if tree not in known:
+            known[tree] = count_trees(self.posterior_, tree, self.n_jobs)
+        return known[tree]
+
+    def _choices(self, tree: str | None) -> dict[str, Any]:
+        """What the functions of ``predict`` and ``uncertainty`` are to be called with."""
+        check_is_fitted(self)
+        check_choice("tree", tree, (None, "best"))
+        check_choice("weighting", self.weighting, WEIGHTINGS)
+        return {
+            "weighting": self.weighting,
+            "tree": tree,
+            "counted": self._counted(tree),
+            "n_jobs": self.n_jobs,
+        }
+
+    def _average(self, codes: Codes, tree: str | None) -> Floats:
+        """Average what leaves predict [n, J], exactly where the engine can."""
+        if knows_average(self.posterior_, weighting=self.weighting, tree=tree):
+            return average_outputs(self.posterior_, codes)
+        key = (tree, self.weighting)
+        known: dict[tuple[str | None, str], Forest] = self.__dict__.setdefault("_forests", {})
+        if key not in known:
+            known[key] = make_forest(self.posterior_, **self._choices(tree))
+        return average(known[key], codes, self.n_jobs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be computed again."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in COMPUTED}
+
+    def _codes(self, X: Any) -> Codes:
+        """Code new rows as the training rows were."""
+        check_is_fitted(self)
+        table = as_table(X)
+        self._check_columns(X, table, reset=False)
+        return encode(self.binner_, table)
+
+    def _engine_options(self) -> dict[str, Any]:
+        """What the engine takes beyond what all of them do."""
+        if self.inference != "gfn":
+            return self._other_options()
+        named = ("leaf_order", "objective", "loss", "n_steps", "preset", "device")
+        chosen = {name: getattr(self, name, None) for name in named}
+        before = getattr(self, "posterior_", None) if self.warm_start else None
+        return {
+            "callbacks": self.callbacks or (),
+            "checkpoint": self.checkpoint,
+            "policy": before.solution if before is not None and before.engine == "gfn" else None,
+            **{name: value for name, value in chosen.items() if value is not None},
+            **(self.options or {}),
+        }
+
+    def _other_options(self) -> dict[str, Any]:
+        """Options of an engine that is not trained; what only training knows is refused."""
+        defaults = type(self)().get_params(deep=False)
+        for name in TRAINING_ONLY:
+            if name in defaults and getattr(self, name) != defaults[name]:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} is for inference='gfn', not "
+                    f"{self.inference!r}; leave it out, or choose that engine."
+                )
+        steps = {} if self.n_steps is None else {"n_steps": self.n_steps}
+        return {**steps, **(self.options or {})}
+
+    def _check_columns(self, X: Any, table: Table, *, reset: bool) -> None:
+        """Remember number and names of columns, or compare with them, as scikit-learn does."""
+        if not isinstance(X, Table):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = table.n_columns
+            if table.named:
+                self.feature_names_in_ = np.array(table.names, dtype=object)
+
+    @property
+    def binner_(self) -> Binner:
+        """How columns became codes."""
+        binner = self.posterior_.binner
+        assert binner is not None, "infer always sets it"
+        return binner
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log Z of the training targets."""
+        return self.posterior_.log_evidence
+
+    @property
+    def best_tree_(self) -> TreeBatch:
+        """The most probable tree, a batch of one."""
+        return self.posterior_.best_tree
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags

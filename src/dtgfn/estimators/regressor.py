@@ -1,0 +1,171 @@
+"""DTGFNRegressor: the posterior over trees behind scikit-learn's regressor interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
+
+from dtgfn.binning import Binning
+from dtgfn.checks import check_range
+from dtgfn.estimators.base import PosteriorEstimator
+from dtgfn.kernels import Floats
+from dtgfn.leaves import NormalLeaf
+from dtgfn.regression import Variance, moments, normal_leaf, predictive_quantiles
+from dtgfn.score import SplitPenalty
+from dtgfn.uncertainty import check_level
+
+
+class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
+    """Predict numbers by averaging over the Bayesian posterior of decision trees.
+
+    A leaf's target is normal with unknown mean and variance (normal-inverse-gamma prior), so a
+    prediction is a mixture of Student t distributions over the trees.
+
+    Parameters
+    ----------
+    inference : {"gfn", "exact", "mcmc", "smc"}
+        Engine, as in ``DTGFNClassifier``; without a table of leaves to look up, "exact" reaches
+        less far here.
+    max_depth : int
+        Edges on the longest path of a tree.
+    n_thresholds : int
+        Candidate thresholds per numeric column.
+    binning : {"uniform", "quantile", "midpoint"}
+        Where the candidates lie.
+    mean_strength : float
+        How many rows the prior guess of a leaf's mean, the mean of all targets, is worth.
+    noise_shape : float
+        How firm the prior guess of a leaf's variance is, above 1; twice this is a number of rows.
+    noise_share : float
+        Prior guess of a leaf's variance, as a share of the variance of all targets.
+    split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
+        Prior over structures, see ``dtgfn.infer``.
+    temperature : float
+        The target is R^(1/temperature); above 1 the posterior is wider.
+    weighting : {"importance", "uniform", "posterior"}
+        How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
+        by R over the distinct trees, as in the paper's Algorithm 1.
+    n_trees : int
+        Posterior samples kept in ``posterior_.trees``.
+    time_budget : float or None
+        Seconds of training or sampling, after which an exact inference gives up.
+    n_jobs : int or None
+        Threads, all cores if None.
+    random_state : int, RandomState or None
+        Seed of everything random.
+    verbose : bool
+        Whether to show progress.
+    n_steps : int or None
+        Training steps ("gfn") or moves ("mcmc") at most.
+    options : dict or None
+        Anything else the engine takes by name.
+    callbacks, checkpoint, warm_start
+        Of training a GFlowNet, as in ``DTGFNClassifier``.
+
+    Attributes
+    ----------
+    posterior_ : TreePosterior
+    log_evidence_ : float
+        log Z, of the targets in their own units.
+    best_tree_ : TreeBatch
+        The most probable tree known; ``describe()`` writes it as rules.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.arange(40.0)[:, None]
+    >>> y = np.where(X[:, 0] < 20, 1.0, 5.0) + 0.1 * np.sin(7 * X[:, 0])
+    >>> model = DTGFNRegressor(inference="exact", max_depth=2, n_thresholds=19).fit(X, y)
+    >>> model.predict([[3.0], [33.0]]).round(1)
+    array([1., 5.])
+
+    """
+
+    def __init__(
+        self,
+        *,
+        inference: str = "gfn",
+        max_depth: int = 5,
+        n_thresholds: int = 99,
+        binning: Binning = "uniform",
+        mean_strength: float = 0.1,
+        noise_shape: float = 1.5,
+        noise_share: float = 0.25,
+        split_penalty: SplitPenalty = "mdl",
+        temperature: float = 1.0,
+        weighting: str = "importance",
+        n_trees: int = 1000,
+        time_budget: float | None = 60.0,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+        n_steps: int | None = None,
+        options: dict[str, Any] | None = None,
+        callbacks: list[Any] | None = None,
+        checkpoint: str | Path | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.inference = inference
+        self.max_depth = max_depth
+        self.n_thresholds = n_thresholds
+        self.binning = binning
+        self.mean_strength = mean_strength
+        self.noise_shape = noise_shape
+        self.noise_share = noise_share
+        self.split_penalty = split_penalty
+        self.temperature = temperature
+        self.weighting = weighting
+        self.n_trees = n_trees
+        self.time_budget = time_budget
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.n_steps = n_steps
+        self.options = options
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+
+    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
+        """Infer the posterior from training rows X [n, columns] and numbers y [n]."""
+        table, numbers = self._read_training(X, y)
+        check_range("noise_shape", self.noise_shape, 1.001, 1e6)
+        check_range("noise_share", self.noise_share, 1e-6, 1e3)
+        leaf = NormalLeaf(
+            strength=self.mean_strength,
+            shape=self.noise_shape,
+            # The inverse gamma's mean is spread / (shape - 1).
+            spread=self.noise_share * (self.noise_shape - 1.0),
+        )
+        self.posterior_ = self._infer(table, numbers, sample_weight, leaf, self.temperature)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False, tree: str | None = None) -> Any:
+        """Posterior mean of the target [n]; with ``return_std`` also its standard deviation.
+
+        With ``tree="best"`` the most probable tree predicts alone.
+        """
+        mean, variance = self._moments(X, tree)
+        return (mean, np.sqrt(variance.total)) if return_std else mean
+
+    def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
+        """Interval [n, 2] that holds the target with probability ``level``, tails even."""
+        check_level(level)
+        codes = self._codes(X)
+        tails = np.array([0.5 - level / 2, 0.5 + level / 2])
+        choices = self._choices(tree)
+        del choices["n_jobs"]
+        return predictive_quantiles(self.posterior_, codes, tails, **choices)
+
+    def predict_uncertainty(self, X: Any, tree: str | None = None) -> Variance:
+        """Predictive variance ``total`` [n] and its parts, ``noise`` and ``model``."""
+        return self._moments(X, tree)[1]
+
+    def _moments(self, X: Any, tree: str | None) -> tuple[Floats, Variance]:
+        return moments(self._average(self._codes(X), tree), normal_leaf(self.posterior_))
