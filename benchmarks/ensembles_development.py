@@ -73,7 +73,6 @@ METHODS = {
     "bagged, mdl, 500 particles": bagged("mdl", **{**FEW, "n_particles": 500}),
     "bagged, paper": bagged("paper", **FEW),
     "bagged, mdl, depth 8, 125 bags, 500 particles": bagged("mdl", max_depth=8, **MANY),
-    "bagged, paper, depth 8, 125 bags, 500 particles": bagged("paper", max_depth=8, **MANY),
     "posterior, mdl, auto": posterior("mdl", None),
 }
 
