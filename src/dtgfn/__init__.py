@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dtgfn.files import read_table
     from dtgfn.inference import infer
     from dtgfn.posterior import TreePosterior
+    from dtgfn.selection import select
     from dtgfn.storage import load, save
 
 __version__ = "0.1.0"
@@ -36,6 +37,7 @@ _HOMES = {
     "load": "dtgfn.storage",
     "read_table": "dtgfn.files",
     "save": "dtgfn.storage",
+    "select": "dtgfn.selection",
     "tree_text": "dtgfn.explain",
 }
 
@@ -50,6 +52,7 @@ __all__ = [
     "load",
     "read_table",
     "save",
+    "select",
     "tree_text",
 ]
 
