@@ -22,15 +22,17 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
+from dtgfn.forest import Forest, average
 from dtgfn.kernels import Codes, Floats, Ints
 from dtgfn.posterior import TreePosterior, sampled_posterior
-from dtgfn.predict import average_trees
+from dtgfn.predict import weighted_forest
 from dtgfn.progress import Progress, silent
 from dtgfn.score import PenaltyPrior, Rows, Score, log_reward, merge_rows
 from dtgfn.temperature import LeaveOneOut, class_leaf
@@ -79,10 +81,13 @@ class Bags:
 
     def average(self, codes: Codes) -> Floats:
         """P(y | x) [n, C] for rows of codes [n, d]."""
+        return sharpened(average(self.forest, codes), self.sharpness)
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The trees, equal ones merged, with what their leaves say."""
         even = np.full(len(self.trees), 1 / len(self.trees))
-        return sharpened(
-            average_trees(self.trees, even, self.rows, self.score, codes), self.sharpness
-        )
+        return weighted_forest(self.trees, even, self.rows, self.score)
 
     def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
         """Draw trees of the bags again, with replacement."""
@@ -294,6 +299,8 @@ def out_of_bag(posterior: TreePosterior) -> LeaveOneOut:
     bags = posterior.solution
     if not isinstance(bags, Bags):
         raise ValueError("This posterior is not bagged; use leave_one_out.")
+    if bags.copies.shape[1] != len(bags.rows.target):
+        raise ValueError("A file does not keep which rows were in which bag; fit again.")
     return _scored(*outside_probability(bags), bags)
 
 

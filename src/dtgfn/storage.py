@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 import dtgfn
+from dtgfn.bagging import SHARPEST, Bags
 from dtgfn.binning_state import binner_from_dict, binner_to_dict
 from dtgfn.checks import check_range
 from dtgfn.container import Contents, StorageError, read_container, write_container
@@ -25,7 +26,7 @@ from dtgfn.estimators import DTGFNClassifier, DTGFNRegressor
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.kernels import Floats, Ints
 from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
-from dtgfn.posterior import TreePosterior
+from dtgfn.posterior import TreePosterior, TreeSource
 from dtgfn.score import BranchingPrior, Rows, Score, make_score, merge_rows
 from dtgfn.tables import listing
 from dtgfn.training import MAX_CLASSES
@@ -147,6 +148,9 @@ def _posterior_to_arrays(posterior: TreePosterior) -> Arrays:
     for name, trees in (("trees", posterior.trees), ("best", posterior.best_tree)):
         for field in ("feature", "cut", "left", "n_nodes"):
             arrays[f"{name}.{field}"] = getattr(trees, field)
+    if isinstance(posterior.solution, Bags):
+        arrays["bags.bag"] = posterior.solution.bag
+        arrays["bags.sharpness"] = np.array([posterior.solution.sharpness])
     if isinstance(posterior.solution, ExactSolution):
         for i, here in enumerate(posterior.solution.support):
             arrays[f"support.{i}.bits"] = here.bits
@@ -247,8 +251,10 @@ def _posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
         raise ValueError("it has no best tree")
     n_columns = len(binner.columns)
     engine = str(meta["engine"])
-    solution = None
-    if engine == "exact":
+    solution: TreeSource | None = None
+    if "bags.bag" in arrays:
+        solution = _bags_from(arrays, trees, rows, score)
+    elif engine == "exact":
         column = np.asarray(binner.feature_column, dtype=np.int32)
         solution = _solution_from(arrays, make_problem(rows, score, column, n_columns))
     size = _array(arrays, "size_probability", "f", 1)
@@ -272,6 +278,16 @@ def _posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
         diagnostics=dict(meta["diagnostics"]),
         history=list(meta["history"]),
     )
+
+
+def _bags_from(arrays: Arrays, trees: TreeBatch, rows: Rows, score: Score) -> Bags:
+    """Bags without the rows in each: they are only needed to choose the sharpness."""
+    bag = _array(arrays, "bags.bag", "i", 1, len(trees)).astype(np.int32)
+    sharpness = float(_array(arrays, "bags.sharpness", "f", 1, 1)[0])
+    if (bag < 0).any() or not 0 < sharpness <= SHARPEST:
+        raise ValueError("its bags are not usable")
+    nothing = np.zeros((int(bag.max(initial=0)) + 1, 0), dtype=np.int16)
+    return Bags(trees, rows, score, bag, nothing, sharpness)
 
 
 def _solution_from(arrays: Arrays, problem: Problem) -> ExactSolution:

@@ -89,8 +89,8 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         y: npt.NDArray[Any],
         sample_weight: npt.ArrayLike | None,
         leaf: LeafModel,
-        temperature: float,
-        classes: npt.ArrayLike | None = None,
+        temperature: float | str,
+        **extra: Any,
     ) -> TreePosterior:
         """Run the engine with this estimator's parameters."""
         self._forget()
@@ -102,7 +102,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             n_thresholds=self.n_thresholds,
             binning=self.binning,
             leaf=leaf,
-            classes=classes,
+            **extra,
             split_penalty=self.split_penalty,
             temperature=temperature,
             n_trees=self.n_trees,
@@ -230,6 +230,11 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     def log_evidence_(self) -> float:
         """Log Z of the training targets."""
         return self.posterior_.log_evidence
+
+    @property
+    def temperature_(self) -> float:
+        """The temperature that was used, or chosen."""
+        return self.posterior_.score.temperature
 
     @property
     def best_tree_(self) -> TreeBatch:
