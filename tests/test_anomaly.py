@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import dtgfn
 from dtgfn import DTGFNAnomalyDetector
 from dtgfn.background import (
     BACKGROUND,
@@ -302,3 +303,23 @@ def test_bad_settings_are_named(settings, words):
 def test_rows_without_any_weight_are_refused():
     with pytest.raises(ValueError, match="at least one"):
         DTGFNAnomalyDetector(**QUICK).fit([[1.0], [2.0]], sample_weight=[0, 0])
+
+
+@pytest.mark.parametrize("n_trees", [1, 20])
+def test_a_saved_detector_judges_the_same(tmp_path, n_trees):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "size": rng.normal(size=80),
+            "colour": rng.choice(["red", "blue"], 80).astype(object),
+            "same": np.ones(80),
+            "kind": np.full(80, "only", dtype=object),
+        }
+    )
+    X.loc[3, "size"] = np.nan
+    model = DTGFNAnomalyDetector(n_trees=n_trees, n_thresholds=7, random_state=0).fit(X)
+    dtgfn.save(model, tmp_path / "detector.dtgfn")
+    back = dtgfn.load(tmp_path / "detector.dtgfn")
+    np.testing.assert_array_equal(back.score_samples(X), model.score_samples(X))
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    assert back.feature_names_in_.tolist() == list(X.columns)

@@ -123,6 +123,8 @@ ORDER = [
     "estimators.regressor",
     "estimators.anomaly",
     "estimators",
+    "posterior_state",
+    "detector_state",
     "storage",
     "summary",
     "cli",

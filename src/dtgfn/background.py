@@ -109,7 +109,7 @@ def _cut_column(spec: ColumnSpec, centre: float, scale: float, n_thresholds: int
     """Thresholds with equal background mass between them, and room for what was never seen."""
     categories, thresholds = spec.categories, NONE
     if spec.kind == "category":
-        categories += NO_CATEGORIES[: max(2 - len(categories), 0)]
+        categories = tuple(sorted(categories + NO_CATEGORIES[: max(2 - len(categories), 0)]))
     elif spec.kind == "boolean":
         thresholds = HALF
     elif scale > 0:
