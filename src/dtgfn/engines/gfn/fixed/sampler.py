@@ -86,7 +86,7 @@ class FixedSampler:
         self.seed, self.step, self.n_replays = seed, 0, 0
         self.touched: list[list[Longs]] = []
         self.cautious = False  # see _grow_cautious
-        self.doubts: dict[int, float] = {}
+        self.beliefs: dict[int, float] = {}
         self._forget_touched()
         self._know(0, np.zeros(1, np.int64))
         root = self.graph.levels[0]
@@ -321,12 +321,12 @@ class FixedSampler:
         cuts = promising_cuts(nodes, level.start, level.n_cuts, level.cuts, SHORTLIST)
         residual = evaluate(self.network, self._described(level, cuts)).reshape(-1, 2)
         if self.cautious:
-            residual = np.maximum(residual - self._doubt(level.depth + 1), 0.0)
+            residual *= self._belief(level.depth + 1)
         fill_residuals(nodes, level.start, level.n_cuts, cuts, residual, level.cuts)
         level.version[nodes] = self.step
 
     def _grow_cautious(self) -> None:
-        """Believe less of the network from now on: as much as it is off at known nodes.
+        """Believe less of the network from now on, the more it is off at known nodes.
 
         Training looks where the network hopes. Trees drawn for the user must not: on a table of
         many rows a hope that is tens of nats off would send all of them where nobody looked. What
@@ -335,33 +335,40 @@ class FixedSampler:
         if self.cautious:
             return
         self.cautious = True
-        for level in self.graph.levels[:-1]:
+        for level in self.graph.levels[-2::-1]:  # from below: flows must be calm to judge by them
             residual = level.cuts.residual[: level.n_listed]
-            np.maximum(residual - self._doubt(level.depth + 1), 0.0, out=residual)
+            residual *= self._belief(level.depth + 1)
+            self.graph.settle(level.depth, known_nodes(level), self.remember)
 
     def _grow_hopeful(self) -> None:
         """Listen to the network again, to all of it: residuals are asked for anew."""
         if self.cautious:
             self.cautious = False
-            self.doubts.clear()
+            self.beliefs.clear()
             for level in self.graph.levels[:-1]:
                 level.version[:] = -REFRESH
 
-    def _doubt(self, depth: int) -> float:
-        """How far the network is off at known nodes of a level, twice the mean, in nats."""
-        if depth in self.doubts:
-            return self.doubts[depth]
+    def _belief(self, depth: int) -> float:
+        """Share of the network's guesses at a level that its errors at known nodes leave.
+
+        Flows add up as exponentials, where errors of spread s count as s^2 / 2 nats too much.
+        """
+        if depth in self.beliefs:
+            return self.beliefs[depth]
         level = self.graph.levels[depth]
         known = known_nodes(level)
+        if known.size == 0:
+            return 0.0
         if known.size > MEASURED_NODES:
             known = np.random.default_rng([self.seed, self.step]).choice(known, MEASURED_NODES)
         levels_left = self.graph.problem.score.max_depth - depth
         loops = self.graph.problem.loops
         x = describe(level.sums[known], level.look[known], levels_left, loops)
-        error = level.flow[known] - level.look[known] - evaluate(self.network, x)
-        doubt = 2.0 * math.sqrt(float((error**2).mean())) if known.size else math.inf
-        self.doubts[depth] = doubt
-        return doubt
+        guess = evaluate(self.network, x).astype(np.float64)
+        error = level.flow[known] - level.look[known] - guess
+        doubt = 0.5 * float((error**2).mean()) / max(float(guess.mean()), 1e-9)
+        self.beliefs[depth] = max(1.0 - doubt, 0.0)
+        return self.beliefs[depth]
 
     def _described(self, level: Level, cuts: Longs) -> Singles:
         """Describe both children of some cuts."""
