@@ -157,3 +157,28 @@ def test_frames_from_csv_text_work():
     frame = pd.read_csv(io.StringIO(text))
     model = small(max_depth=2).fit(frame[["age", "colour"]], frame["ill"])
     assert set(model.predict(frame[["age", "colour"]])) <= {"yes", "no"}
+
+
+@pytest.mark.parametrize("kind", [DTGFNClassifier, DTGFNRegressor])
+def test_estimators_explain_and_export_themselves(kind, iris):
+    X, y = iris
+    model = kind(**{**SMALL, "max_depth": 2}).fit(X, y)
+    assert "petal" in str(model.decision_path(X.iloc[70]))
+    assert model.describe("consensus").startswith("if petal")
+    assert model.importances().index[0].startswith("petal")
+    assert model.co_occurrence().shape == (4, 4)
+    assert len(model.rules()) == int(model.best_tree_.n_splits[0]) + 1
+    assert model.rules("all").shape[0] >= len(model.rules())
+    assert len(model.consensus_tree_) == 1
+    assert "digraph" in model.export("dot")
+    best = model.export("sklearn", trees="best", dtype="float32")
+    rows = X.astype(np.float32)
+    np.testing.assert_allclose(best.predict(rows), model.predict(rows, tree="best"), rtol=1e-6)
+    with pytest.raises(ValueError, match="format='pdf' is not known"):
+        model.export("pdf")
+
+
+def test_unfitted_estimators_say_so():
+    for ask in (small().describe, small().importances, small().rules):
+        with pytest.raises(sklearn.exceptions.NotFittedError, match="not fitted yet"):
+            ask()

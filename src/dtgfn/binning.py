@@ -387,11 +387,11 @@ def rule(feature: Feature, cut: int) -> tuple[str, str]:
     too = " or missing" if feature.has_missing else ""
     if feature.kind == "boolean":
         return f"{name} is false", f"{name} is true{too}"
-    shown = _shown(feature.thresholds, cut)
+    shown = threshold_text(feature.thresholds, cut)
     return f"{name} <= {shown}", f"{name} > {shown}{too}"
 
 
-def _shown(thresholds: Floats, cut: int) -> str:
+def threshold_text(thresholds: Floats, cut: int) -> str:
     """Six digits, or as many as it takes to tell a threshold from its neighbours."""
     exact = float(thresholds[cut])
     neighbours = np.delete(thresholds[max(cut - 1, 0) : cut + 2], min(cut, 1))

@@ -51,6 +51,7 @@ def infer(
     binning: Binning = "uniform",
     leaf_concentration: float = 0.1,
     leaf: LeafModel | None = None,
+    classes: npt.ArrayLike | None = None,
     split_penalty: SplitPenalty = "mdl",
     temperature: float = 1.0,
     n_trees: int = 1000,
@@ -81,6 +82,8 @@ def infer(
     leaf : leaf model or None
         What leaves hold: None for classes, ``dtgfn.leaves.NormalLeaf()`` for numbers (its prior
         matters, its location and scale come from y), or a model of one's own.
+    classes : array or None
+        All classes there are, where y may lack some.
     split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
         Prior over structures; "mdl" is log 4 + log columns + log n_thresholds nats per split.
     temperature : float
@@ -136,6 +139,7 @@ def infer(
         binning=binning,
         n_thresholds=n_thresholds,
         sample_weight=sample_weight,
+        classes=classes,
     )
     score = make_score(
         data.leaf,

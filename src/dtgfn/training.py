@@ -14,7 +14,7 @@ from dtgfn.checks import check_range
 from dtgfn.kernels import Floats, Ints
 from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
 from dtgfn.score import Rows
-from dtgfn.tables import Table, take
+from dtgfn.tables import Table, listing, take
 
 MAX_CLASSES = 1000
 MAX_NUMBER = 1e150  # beyond, squares overflow
@@ -39,11 +39,13 @@ def make_training_data(
     binning: Binning = "uniform",
     n_thresholds: int = 99,
     sample_weight: npt.ArrayLike | None = None,
+    classes: npt.ArrayLike | None = None,
 ) -> TrainingData:
     """Code a table; rows of weight zero count as absent.
 
     ``leaf`` is a model of which only the prior matters: the classes of a ``DirichletLeaf`` (the
-    default), location and scale of a ``NormalLeaf`` come from y. Others see y as it is.
+    default), location and scale of a ``NormalLeaf`` come from y. Others see y as it is. ``classes``
+    names all classes where y may lack some.
 
     Examples
     --------
@@ -73,17 +75,27 @@ def make_training_data(
             )
         present = weight > 0
         table, y, weight = take(table, present), y[present], weight[present]
-    codes, classes = encode(binner, table), None
-    target: Ints | Floats
+    known = None
     if isinstance(leaf, DirichletLeaf):
-        classes, labels = np.unique(y, return_inverse=True)
-        target, leaf = labels.astype(np.int32), fitted_dirichlet(leaf, classes)
+        known = np.unique(y if classes is None else np.asarray(classes))
+        leaf = fitted_dirichlet(leaf, known)
     elif isinstance(leaf, NormalLeaf):
         leaf = fitted_normal(leaf, y, weight)
-        target = np.asarray((y - leaf.location) / leaf.scale)
-    else:
-        target = y
-    return TrainingData(Rows(codes, target, weight), binner, leaf, classes)
+    rows = Rows(encode(binner, table), coded_target(y, leaf, known), weight)
+    return TrainingData(rows, binner, leaf, known)
+
+
+def coded_target(
+    y: npt.NDArray[Any], leaf: LeafModel, classes: npt.NDArray[Any] | None
+) -> Ints | Floats:
+    """Targets as the leaf model sees them [n]: places of classes, numbers in its own units."""
+    if isinstance(leaf, DirichletLeaf):
+        assert classes is not None, "leaves of classes have classes"
+        return class_places(check_classes(y), classes)
+    numbers = check_numbers(y)
+    if isinstance(leaf, NormalLeaf):
+        return np.asarray((numbers - leaf.location) / leaf.scale)
+    return numbers
 
 
 def fitted_dirichlet(leaf: DirichletLeaf, classes: npt.NDArray[Any]) -> DirichletLeaf:
@@ -154,3 +166,20 @@ def check_labels(y: npt.NDArray[Any]) -> None:
         raise ValueError(
             f"Input y contains infinity in row {np.flatnonzero(np.isinf(y))[0]}; give class labels."
         )
+
+
+def class_places(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Ints:
+    """Place of each label [n] among the classes [C]; refuse one that is not there.
+
+    >>> class_places(np.array(["yes", "no"]), np.array(["no", "yes"])).tolist()
+    [1, 0]
+    """
+    places = pandas.Index(classes).get_indexer(pandas.Index(y))
+    unseen = np.flatnonzero(places < 0)
+    if unseen.size:
+        raise ValueError(
+            f"y holds the label {y[unseen[0]]!r} in row {unseen[0]}, which is none of the classes "
+            f"{listing(map(str, classes))}; name every class that may come in classes= of the "
+            "first partial_fit."
+        )
+    return np.asarray(places, dtype=np.int32)

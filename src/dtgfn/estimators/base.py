@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from dtgfn.binning import Binner, Binning, encode
 from dtgfn.checks import check_choice
-from dtgfn.explain import tree_text
+from dtgfn.estimators.explained import ExplainedEstimator
 from dtgfn.forest import Forest, average
 from dtgfn.inference import ENGINES, infer
 from dtgfn.kernels import Codes, Floats
@@ -28,6 +28,7 @@ from dtgfn.predict import (
     make_forest,
 )
 from dtgfn.score import SplitPenalty
+from dtgfn.streaming import extend_posterior
 from dtgfn.tables import Table, as_table
 from dtgfn.trees import TreeBatch
 
@@ -47,7 +48,7 @@ TRAINING_ONLY = (
 COMPUTED = ("_known_counts", "_forests")  # and can be computed again
 
 
-class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
+class PosteriorEstimator(ExplainedEstimator, BaseEstimator):  # type: ignore[misc]
     """A table in, the posterior over its trees inside; a subclass says what leaves hold."""
 
     inference: str
@@ -68,11 +69,13 @@ class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
     warm_start: bool
     posterior_: TreePosterior
 
-    def _read_training(self, X: Any, y: Any) -> tuple[Table, npt.NDArray[Any]]:
+    def _read_training(
+        self, X: Any, y: Any, *, reset: bool = True
+    ) -> tuple[Table, npt.NDArray[Any]]:
         """Training columns and target as they were given, checked for their shape."""
         check_choice("inference", self.inference, tuple(ENGINES))
         table = as_table(X)
-        self._check_columns(X, table, reset=True)
+        self._check_columns(X, table, reset=reset)
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
@@ -87,12 +90,10 @@ class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
         sample_weight: npt.ArrayLike | None,
         leaf: LeafModel,
         temperature: float,
+        classes: npt.ArrayLike | None = None,
     ) -> TreePosterior:
         """Run the engine with this estimator's parameters."""
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        # Made here, filled by predictions: predicting must not add attributes.
-        self._known_counts: dict[str | None, CountedTrees] = {}
-        self._forests: dict[tuple[str | None, str], Forest] = {}
+        self._forget()
         return infer(
             table,
             y,
@@ -101,16 +102,54 @@ class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
             n_thresholds=self.n_thresholds,
             binning=self.binning,
             leaf=leaf,
+            classes=classes,
             split_penalty=self.split_penalty,
             temperature=temperature,
             n_trees=self.n_trees,
             sample_weight=sample_weight,
             time_budget=self.time_budget,
             n_jobs=self.n_jobs,
-            random_state=int(seed),
+            random_state=self._seed(),
             verbose=self.verbose,
             **self._engine_options(),
         )
+
+    def _extend(
+        self, table: Table, y: npt.NDArray[Any], sample_weight: npt.ArrayLike | None
+    ) -> None:
+        """Let more rows join the posterior; thresholds, categories and classes stay."""
+        if self.inference != self.posterior_.engine:
+            raise ValueError(
+                f"inference={self.inference!r} cannot go on where {self.posterior_.engine!r} "
+                "ended; call fit with all rows."
+            )
+        options = self._engine_options()
+        for name in ("policy", "checkpoint"):  # those of one table
+            options.pop(name, None)
+        self.posterior_ = extend_posterior(
+            self.posterior_,
+            table,
+            y,
+            sample_weight=sample_weight,
+            n_trees=self.n_trees,
+            time_budget=self.time_budget,
+            n_jobs=self.n_jobs,
+            random_state=self._seed(),
+            verbose=self.verbose,
+            **options,
+        )
+        self._forget()
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _forget(self) -> None:
+        """Drop what was computed from another posterior.
+
+        Made here, filled by predictions: predicting must not add attributes.
+        """
+        self._known_counts: dict[str | None, CountedTrees] = {}
+        self._forests: dict[tuple[str | None, str], Forest] = {}
 
     def _counted(self, tree: str | None) -> CountedTrees:
         """Sums in the leaves of the sampled trees, or of the best one, computed once a fit."""
@@ -152,11 +191,6 @@ class PosteriorEstimator(BaseEstimator):  # type: ignore[misc]
         table = as_table(X)
         self._check_columns(X, table, reset=False)
         return encode(self.binner_, table)
-
-    def describe(self) -> str:
-        """Write the most probable tree as nested rules in the user's units."""
-        check_is_fitted(self)
-        return tree_text(self.posterior_)
 
     def _engine_options(self) -> dict[str, Any]:
         """What the engine takes beyond what all of them do."""

@@ -191,13 +191,49 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
 
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Infer the posterior from training rows X [n, columns] and labels y [n]."""
+        return self._fit(X, y, sample_weight, None)
+
+    def _fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, classes: Any) -> Self:
         table, labels = self._read_training(X, y)
         check_labels(labels)
         check_classification_targets(labels)
         leaf = DirichletLeaf(1, self.leaf_concentration)
         weight = self._class_weighted(labels, sample_weight)
-        self.posterior_ = self._infer(table, labels, weight, leaf, self.temperature)
+        self.posterior_ = self._infer(table, labels, weight, leaf, self.temperature, classes)
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
+        return self
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Let more rows join the posterior, in a tenth of the time of a fit ("gfn").
+
+        The first call is a fit, and needs all ``classes`` that may come; thresholds and categories
+        are learned from its rows and stay. The old trees are weighed for the new rows in closed
+        form, and network and replayed trees go on from where they were.
+        """
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows at once; give partial_fit the weights of "
+                "the classes as a dict."
+            )
+        if not hasattr(self, "posterior_"):
+            if classes is None:
+                raise ValueError(
+                    "classes is None; name all classes that may come at the first partial_fit."
+                )
+            return self._fit(X, y, sample_weight, classes)
+        table, labels = self._read_training(X, y, reset=False)
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"classes={classes!r} differ from those of the first call, "
+                f"{self.classes_.tolist()}; leave them out."
+            )
+        self._extend(table, labels, self._class_weighted(labels, sample_weight))
         return self
 
     def predict_proba(self, X: Any, tree: str | None = None) -> Floats:

@@ -146,6 +146,17 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self.posterior_ = self._infer(table, numbers, sample_weight, leaf, self.temperature)
         return self
 
+    def partial_fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
+        """Let more rows join the posterior, in a tenth of the time of a fit ("gfn").
+
+        The first call is a fit; thresholds, categories and the target's units stay what its rows
+        made them.
+        """
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y, sample_weight)
+        self._extend(*self._read_training(X, y, reset=False), sample_weight)
+        return self
+
     def predict(self, X: Any, return_std: bool = False, tree: str | None = None) -> Any:
         """Posterior mean of the target [n]; with ``return_std`` also its standard deviation.
 

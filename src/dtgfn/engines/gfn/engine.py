@@ -16,13 +16,14 @@ import torch
 from dtgfn.engines.exact.budget import Threads
 from dtgfn.engines.exact.problem import make_problem
 from dtgfn.engines.gfn.callbacks import AnyCallback
+from dtgfn.engines.gfn.carry import carry_over
 from dtgfn.engines.gfn.checkpoint import Checkpoint, data_fingerprint
 from dtgfn.engines.gfn.evaluation import by_depth, settled
 from dtgfn.engines.gfn.fixed.sampler import FixedSampler
 from dtgfn.engines.gfn.free.sampler import FreeSampler
 from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import Settings, find_device, make_settings
-from dtgfn.engines.gfn.state import TrainState
+from dtgfn.engines.gfn.state import TrainState, start_state
 from dtgfn.engines.gfn.trainer import Training, train
 from dtgfn.importance import effective_sample_size, evidence_estimate
 from dtgfn.kernels import Floats, Ints
@@ -78,6 +79,7 @@ def infer_gfn(
     callbacks: Iterable[AnyCallback] = (),
     checkpoint: str | Path | Checkpoint | None = None,
     policy: TrainedPolicy | None = None,
+    carry: TreePosterior | None = None,
     **options: Any,
 ) -> TreePosterior:
     """Train a GFlowNet to draw trees in proportion to R^(1/temperature), and draw ``n_trees``.
@@ -85,7 +87,9 @@ def infer_gfn(
     ``options`` are fields of ``Settings`` that differ from the ``preset``. Training ends after
     ``n_steps``, ``time_budget`` seconds, at a plateau, when nothing is left to learn, when a
     callback returns False, or by Ctrl-C, which keeps what was learned. ``policy``, the
-    ``solution`` of an earlier posterior of the same table and score, is trained on.
+    ``solution`` of an earlier posterior of the same table and score, is trained on. With ``carry``,
+    the trees of an earlier posterior weighed for these rows (``streaming.reweigh``), it may be of
+    other rows: what it has learned is carried over, on the time budget.
     """
     started = time.monotonic()
     settings = make_settings(preset, **options)
@@ -102,15 +106,21 @@ def infer_gfn(
         sampler = state.sampler if state is not None else None
         if sampler is None:
             sampler = make_sampler(rows, score, column, n_columns, settings, network_seed, threads)
-        if state is None:
+        before = policy.state if policy is not None and carry is not None else None
+        if state is None and before is None:
             compile_steps(sampler, settings)
         progress("preparing (the first run compiles)", 1.0)
+        begun = time.monotonic()
+        if carry is not None and state is None:
+            state = start_state(sampler, score, settings, train_seed)
+            carry_over(state, before, carry, time_budget)
+        spent = time.monotonic() - begun
         training = train(
             sampler,
             rows,
             score,
             settings,
-            time_budget=time_budget,
+            time_budget=None if time_budget is None else max(time_budget - spent, 0.0),
             random_state=train_seed,
             progress=progress,
             callbacks=callbacks,

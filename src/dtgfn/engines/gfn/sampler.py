@@ -116,6 +116,9 @@ class Sampler(Protocol):
     def finished(self) -> bool:
         """Whether nothing is left to learn."""
 
+    def carry(self, before: Any) -> bool:
+        """Take the network of a sampler of other rows of the table; return whether it fits."""
+
     def settle(self) -> None:
         """Bring everything up to date when training ends."""
 

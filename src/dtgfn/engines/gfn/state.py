@@ -41,6 +41,8 @@ class TrainState:
     best : ReplayBuffer
         The one best tree seen. Not always one of ``replay``: a sampler whose ``whole_trees`` is
         False ends its trajectories in trees that stand for all of their continuations.
+    carried : bool
+        Whether training began with what training on other rows had learned.
     whole : bool
         Whether the last step, and the evaluation after it, was not broken off in its middle.
 
@@ -61,6 +63,7 @@ class TrainState:
     n_skipped: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     best: ReplayBuffer = field(default_factory=lambda: ReplayBuffer(1))
+    carried: bool = False
     whole: bool = True
 
     @property

@@ -181,7 +181,7 @@ def _run(
     """Step until there is a reason not to; return it."""
     try:
         because = None if watchers.call("on_start", state) else "callback"
-        if because is None and state.step == 0 and not state.evaluated:
+        if because is None and state.step == 0 and not (state.evaluated or state.carried):
             _begin(state)
         while because is None and (because := _reason_to_stop(state, clock)) is None:
             state.epsilon = epsilon_at(state.settings, state.step, clock.time_share)

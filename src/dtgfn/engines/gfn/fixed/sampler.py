@@ -249,6 +249,18 @@ class FixedSampler:
             told["open"] = float(self.graph.levels[0].open[0])
         return told
 
+    def carry(self, before: FixedSampler) -> bool:
+        """Take the network of a sampler trained on other rows of the same table, if it fits.
+
+        Its inputs, counts and look-ahead, still mean the same; row sets and their flows do not.
+        Nobody listens to it before it has learned from the new rows (``WARM_UP``): with more rows
+        there is more to gain, and what it has learned of fewer is off by nats.
+        """
+        fits = self.graph.tail_levels == before.graph.tail_levels  # else it sums other levels
+        if fits:
+            self.network.load_state_dict(before.network.state_dict())
+        return fits
+
     def settle(self) -> None:
         """Bring every flow up to date, after training."""
         if not self.remember:  # the policy is the network as it is now

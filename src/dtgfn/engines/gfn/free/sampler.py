@@ -181,6 +181,11 @@ class FreeSampler:
         """Never: gradients may always go on."""
         return False
 
+    def carry(self, before: FreeSampler) -> bool:
+        """Take the network of a sampler trained on other rows of the same table."""
+        self.network.load_state_dict(before.network.state_dict())
+        return True
+
     def settle(self) -> None:
         """Do nothing: the network is always up to date."""
 

@@ -1,0 +1,171 @@
+"""A stream of batches: partial fits at a tenth of the time against cold starts on all rows.
+
+Run: python benchmarks/streaming.py [--seconds 10] [--seeds 2] [--streams raisin ...] [--out FILE]
+A table (80 % of it, shuffled by the seed) comes in batches. After each batch the posterior of all
+rows so far is had in three ways: "stream" extends the one before with a tenth of the time (a tenth
+of the steps for the paper's system), "cold" starts anew with all of it, "tenth" starts anew with a
+tenth. All three have the thresholds of the first batch, one thread, and draw 1000 trees. Log loss
+is that of the other 20 % of the rows. A miss is an ELBO, or a log evidence, of the stream more than
+0.1 nats below that of the cold start. Raisin needs DTGFN_DATA_DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from problems import Report, _load
+
+TOLERANCE = 0.1  # nats
+
+
+class Stream(NamedTuple):
+    table: str
+    n_thresholds: int
+    max_depth: int
+    split_penalty: str
+    n_batches: int
+    exact: bool = False
+    options: dict[str, Any] = {}  # noqa: RUF012
+
+    def __str__(self) -> str:
+        order = ", paper's system" if self.options else ""
+        return f"{self.table}, t={self.n_thresholds}, depth {self.max_depth}{order}"
+
+
+PAPER = {"preset": "paper", "time_budget": None, "n_steps": 100}
+STREAMS = {
+    "breast": Stream("breast_cancer", 9, 3, "mdl", 5, True),
+    "raisin": Stream("raisin", 19, 4, "mdl", 5),
+    "large": Stream("raisin", 99, 5, "mdl", 5),
+    "generated": Stream("generated", 19, 4, "mdl", 5),
+    "free": Stream("iris", 9, 3, "paper", 5, True, PAPER),
+}
+
+
+def load(table: str) -> tuple[np.ndarray, np.ndarray]:
+    if table != "generated":
+        return _load(table)
+    rng = np.random.default_rng(0)  # two rules that interact, noise in the labels, 6 columns
+    X = rng.normal(size=(25_000, 6)).round(2)
+    rule = (X[:, 0] > 0.3) ^ (X[:, 1] + 0.5 * X[:, 2] > 0)
+    return X, (rule ^ (rng.random(len(X)) < 0.15)).astype(int)
+
+
+def log_loss(posterior, X: np.ndarray, y: np.ndarray) -> float:
+    from dtgfn.binning import encode
+    from dtgfn.predict import average_outputs
+    from dtgfn.tables import as_table
+    from dtgfn.training import class_places
+
+    probability = average_outputs(posterior, encode(posterior.binner, as_table(X)))
+    return float(-np.log(probability[np.arange(len(y)), class_places(y, posterior.classes)]).mean())
+
+
+def tell(posterior, seconds: float, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    return {
+        "elbo": posterior.diagnostics["elbo"],
+        "log_evidence": posterior.log_evidence,
+        "loss": log_loss(posterior, X, y),
+        "seconds": seconds,
+    }
+
+
+def follow(stream: Stream, seconds: float, seed: int) -> list[dict[str, Any]]:
+    """What each way says after each batch but the first."""
+    from dataclasses import replace
+
+    import dtgfn
+    from dtgfn.inference import ENGINES
+    from dtgfn.streaming import extend_posterior
+
+    X, y = load(stream.table)
+    shuffled = np.random.default_rng(seed).permutation(len(y))
+    n_train = int(0.8 * len(y))
+    test = X[shuffled[n_train:]], y[shuffled[n_train:]]
+    batches = np.array_split(shuffled[:n_train], stream.n_batches)
+    options = {"random_state": seed, "n_jobs": 1, "time_budget": seconds, **stream.options}
+    posterior = dtgfn.infer(
+        X[batches[0]], y[batches[0]], max_depth=stream.max_depth,
+        n_thresholds=stream.n_thresholds, split_penalty=stream.split_penalty, **options,
+    )  # fmt: skip
+    results = []
+    for batch in batches[1:]:
+        started = time.monotonic()
+        posterior = extend_posterior(posterior, X[batch], y[batch], **options)
+        found = {"stream": tell(posterior, time.monotonic() - started, *test)}
+        found["instant"] = posterior.diagnostics["instant"]
+        given = {
+            "column": posterior.binner.feature_column.astype(np.int32),
+            "n_columns": len(posterior.binner.columns),
+        }
+
+        def anew(engine: str, given=given, now=posterior, **changes):
+            begun = time.monotonic()
+            cold = ENGINES[engine](now.rows, now.score, **given, **changes)
+            return replace(cold, binner=now.binner, classes=now.classes), time.monotonic() - begun
+
+        found["cold"] = tell(*anew("gfn", **options), *test)
+        found["tenth"] = tell(*anew("gfn", **{**options, **a_tenth(options)}), *test)
+        if stream.exact:
+            found["exact"] = anew("exact", n_trees=1, time_budget=60.0)[0].log_evidence
+        found["rows"] = int(posterior.rows.weight.sum())
+        results.append(found)
+    return results
+
+
+def a_tenth(options: dict[str, Any]) -> dict[str, Any]:
+    if options.get("n_steps"):
+        return {"n_steps": options["n_steps"] // 10}
+    return {"time_budget": options["time_budget"] / 10}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--streams", nargs="+", default=list(STREAMS), choices=list(STREAMS))
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    report = Report(
+        "stream", "rows", "exact", "ELBO cold", "ELBO stream", "ELBO tenth", "log evidence cold",
+        "log evidence stream", "instant log evidence (ESS)", "log loss cold", "log loss stream",
+        "seconds cold", "seconds stream", "misses ELBO, evidence",
+    )  # fmt: skip
+    total, missed = 0, {"elbo": 0, "log_evidence": 0}
+    for stream in (STREAMS[name] for name in arguments.streams):
+        seeds = [follow(stream, arguments.seconds, seed) for seed in range(arguments.seeds)]
+        for found in zip(*seeds, strict=True):
+
+            def each(way: str, name: str, digits: int = 2, found=found) -> str:
+                return ", ".join(f"{result[way][name]:.{digits}f}" for result in found)
+
+            misses = {
+                name: sum(r["stream"][name] < r["cold"][name] - TOLERANCE for r in found)
+                for name in missed
+            }
+            total += len(found)
+            missed = {name: missed[name] + misses[name] for name in missed}
+            exact = ", ".join(f"{r['exact']:.2f}" for r in found) if stream.exact else "-"
+            instant = [(r["instant"]["log_evidence"], r["instant"]["ess"]) for r in found]
+            report.row(
+                stream, found[0]["rows"], exact, each("cold", "elbo"), each("stream", "elbo"),
+                each("tenth", "elbo"), each("cold", "log_evidence"),
+                each("stream", "log_evidence"), ", ".join(f"{z:.1f} ({e:.3f})" for z, e in instant),
+                each("cold", "loss", 4), each("stream", "loss", 4), each("cold", "seconds", 1),
+                each("stream", "seconds", 1), f"{misses['elbo']}, {misses['log_evidence']}",
+            )  # fmt: skip
+    report.say(
+        f"Of {total} comparisons the stream misses the cold start's ELBO by more than "
+        f"{TOLERANCE} nats in {missed['elbo']}, its log evidence in {missed['log_evidence']}."
+    )
+    report.write(arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""ExplainedEstimator: the methods by which every estimator explains and exports its trees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas
+from sklearn.utils.validation import check_is_fitted
+
+from dtgfn.consensus import consensus_tree
+from dtgfn.explain import DecisionPath, decision_path, tree_text
+from dtgfn.export import export
+from dtgfn.importances import co_occurrence, importances
+from dtgfn.posterior import TreePosterior
+from dtgfn.rules import distinct_rules, leaf_rules
+from dtgfn.shapley import shap_values
+from dtgfn.tree_sets import Which
+from dtgfn.trees import TreeBatch
+
+
+class ExplainedEstimator:
+    """What a fitted estimator with a ``posterior_`` says of itself; each method is a function.
+
+    ``tree`` is "best", "consensus" or the place of a sampled tree; ``trees`` may also be "all".
+    """
+
+    posterior_: TreePosterior
+
+    def describe(self, tree: Which = "best") -> str:
+        """Write a tree as nested rules in the user's units."""
+        check_is_fitted(self)
+        return tree_text(self, tree)
+
+    def decision_path(self, row: Any, tree: Which = "best") -> DecisionPath:
+        """Tell why a tree says what it says of one row; ``str`` of it is plain words."""
+        check_is_fitted(self)
+        return decision_path(self, row, tree)
+
+    def importances(self, level: float = 0.9) -> pandas.DataFrame:
+        """Posterior inclusion and gain of every column, with intervals."""
+        check_is_fitted(self)
+        return importances(self, level)
+
+    def co_occurrence(
+        self, measure: Literal["probability", "lift"] = "probability"
+    ) -> pandas.DataFrame:
+        """Probability that a tree uses both of two columns, or its lift."""
+        check_is_fitted(self)
+        return co_occurrence(self, measure)
+
+    def rules(self, trees: Which = "best") -> pandas.DataFrame:
+        """Rules as a frame, one row a leaf; those of "all" trees with their probability."""
+        check_is_fitted(self)
+        if isinstance(trees, str) and trees == "all":
+            return distinct_rules(self)
+        return leaf_rules(self, trees)
+
+    @property
+    def consensus_tree_(self) -> TreeBatch:
+        """The tree that predicts most like the whole posterior, a batch of one."""
+        check_is_fitted(self)
+        return consensus_tree(self.posterior_).tree
+
+    def shap_values(self, X: Any, trees: Which = "all") -> Any:
+        """Shapley values of each row's prediction (extra ``shap``)."""
+        check_is_fitted(self)
+        return shap_values(self, X, trees)
+
+    def export(
+        self, format: str, *, trees: Which = "best", path: str | Path | None = None, **options: Any
+    ) -> Any:
+        """Write trees as text, dot, mermaid, json, sklearn or onnx; see ``dtgfn.export``."""
+        check_is_fitted(self)
+        return export(self, format, trees=trees, path=path, **options)

@@ -1,0 +1,109 @@
+"""The one door out: trees as text, dot, Mermaid, JSON, a scikit-learn tree or an ONNX model."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dtgfn.checks import check_choice
+from dtgfn.explain import tree_set_text
+from dtgfn.export.dot import to_dot
+from dtgfn.export.json_document import from_json, to_json
+from dtgfn.export.mermaid import to_mermaid
+from dtgfn.export.onnx_graph import to_onnx
+from dtgfn.export.sklearn_tree import to_sklearn
+from dtgfn.tree_sets import TreeSet, Which, take_tree, take_trees
+
+__all__ = ["FORMATS", "export", "from_json"]
+
+# Of each format: its writer, and whether it can hold several trees.
+FORMATS: dict[str, tuple[Callable[..., Any], bool]] = {
+    "text": (tree_set_text, False),
+    "dot": (to_dot, False),
+    "mermaid": (to_mermaid, False),
+    "json": (to_json, True),
+    "sklearn": (to_sklearn, True),
+    "onnx": (to_onnx, True),
+}
+
+
+def export(
+    source: Any,
+    format: str,
+    *,
+    trees: Which = "best",
+    path: str | Path | None = None,
+    **options: Any,
+) -> Any:
+    """Write trees of a posterior or a fitted model for another program.
+
+    Parameters
+    ----------
+    source : TreePosterior, fitted model, or TreeSet
+        A ``TreeSet``, such as ``from_json`` gives, is exported as it is.
+    format : {"text", "dot", "mermaid", "json", "sklearn", "onnx"}
+        What to write.
+    trees : "best", "consensus", "all", int or TreeBatch
+        Which trees; "all" (not of the first three) is the weighted average of the sampled trees.
+    path : path or None
+        File to write, which is replaced only once it is complete; not for "sklearn".
+    **options
+        Of "sklearn" ``columns`` and ``dtype``, of "json" ``indent``.
+
+    Returns
+    -------
+    str, or a fitted scikit-learn estimator, or an ``onnx.ModelProto``.
+
+    Examples
+    --------
+    >>> from dtgfn import infer
+    >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
+    ...                   engine="exact", max_depth=1, n_thresholds=3)
+    >>> export(posterior, "dot")[:12]
+    'digraph tree'
+
+    """
+    check_choice("format", format, FORMATS)
+    write, many = FORMATS[format]
+    if isinstance(trees, str) and trees == "all" and not many:
+        able = " or ".join(name for name, (_, holds_many) in FORMATS.items() if holds_many)
+        raise ValueError(f"{format} shows one tree, not all; give another tree, or format {able}.")
+    if path is not None and format == "sklearn":
+        raise ValueError("A scikit-learn tree has no file format; leave out path and use joblib.")
+    chosen = _tree_set(source, trees, many)
+    if many and chosen.classes is None and chosen.spread is None:
+        raise ValueError(f"Leaves are neither classes nor numbers; {format} cannot hold them.")
+    result = write(chosen, **options)
+    if path is not None:
+        _replace(Path(path), result.encode() if isinstance(result, str) else _bytes(result))
+    return result
+
+
+def _tree_set(source: Any, trees: Which, many: bool) -> TreeSet:
+    if isinstance(source, TreeSet):
+        if not many and len(source.trees) != 1:
+            raise ValueError(f"This format shows one tree, not {len(source.trees)}.")
+        return source
+    return take_trees(source, trees) if many else take_tree(source, trees)
+
+
+def _bytes(model: Any) -> bytes:
+    return bytes(model.SerializeToString())
+
+
+def _replace(target: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    if target.is_dir() or not target.parent.is_dir():
+        raise ValueError(f"{str(target)!r} cannot be written; give a file in a folder that exists.")
+    temporary = target.with_name(f".dtgfn-{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)

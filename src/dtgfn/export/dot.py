@@ -1,0 +1,57 @@
+"""One tree as Graphviz dot."""
+
+from __future__ import annotations
+
+from dtgfn.tree_sets import TreeSet, leaf_text, rows_text, split_text
+
+
+def to_dot(chosen: TreeSet) -> str:
+    r"""Write the first tree of a set in the dot language.
+
+    Examples
+    --------
+    >>> from dtgfn import infer
+    >>> from dtgfn.tree_sets import take_tree
+    >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
+    ...                   engine="exact", max_depth=1, n_thresholds=3)
+    >>> print(to_dot(take_tree(posterior)))
+    digraph tree {
+      node [shape=box, style=rounded, fontname="Helvetica"];
+      edge [fontname="Helvetica"];
+      n0 [label="x0 <= 5\n20 rows"];
+      n1 [label="no  0.990\n10 rows"];
+      n2 [label="yes  0.990\n10 rows"];
+      n0 -> n1 [label="yes"];
+      n0 -> n2 [label="no"];
+    }
+
+    """
+    trees, rows = chosen.trees, chosen.rows[0]
+    nodes, edges = [], []
+    for node in range(int(trees.n_nodes[0])):
+        inner = trees.feature[0, node] >= 0
+        said = split_text(chosen, 0, node)[0] if inner else leaf_text(chosen, 0, node)
+        nodes.append(f'  n{node} [label="{escape(said)}\\n{rows_text(rows[node])}"];')
+        if inner:
+            left = int(trees.left[0, node])
+            edges += [
+                f'  n{node} -> n{left} [label="yes"];',
+                f'  n{node} -> n{left + 1} [label="no"];',
+            ]
+    head = [
+        "digraph tree {",
+        '  node [shape=box, style=rounded, fontname="Helvetica"];',
+        '  edge [fontname="Helvetica"];',
+    ]
+    return "\n".join([*head, *nodes, *edges, "}"])
+
+
+def escape(text: str) -> str:
+    r"""Make a text safe inside a quoted label; control characters become spaces.
+
+    >>> print(escape('5" \\N'))
+    5\" \\N
+    """
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    # Graphviz resolves HTML entities in every label.
+    return printable.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")

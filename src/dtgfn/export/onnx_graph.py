@@ -1,0 +1,185 @@
+"""Trees as an ONNX model that routes every double as the trees do.
+
+Numbers and booleans enter as doubles, and thresholds are doubles, so no row goes astray. A text
+column enters as strings and becomes the place of its category. The trees are one
+TreeEnsembleRegressor (ai.onnx.ml, version 3) with an output per class, whose sums are doubles
+that leave as floats: probabilities agree to 1e-7.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn.binning import Binner, ColumnSpec
+from dtgfn.kernels import Floats, Ints
+from dtgfn.tree_sets import TreeSet
+
+PRIVATE = "dtgfn place of "
+OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # old enough for most runtimes
+
+
+def to_onnx(chosen: TreeSet) -> Any:
+    """Make an ``onnx.ModelProto`` of a set of trees, their weighted average.
+
+    Without categories there is one input, ``X``, double [n, columns], NaN for missing. With
+    categories each column is an input [n, 1] of its own, named as the column: doubles, or strings
+    with "" for missing. Outputs are ``label`` [n] and ``probabilities`` float [n, C]; of a
+    regression ``value`` float [n, 1], as exact as float32 numbers are.
+
+    Examples
+    --------
+    >>> from dtgfn import infer
+    >>> from dtgfn.tree_sets import take_tree
+    >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
+    ...                   engine="exact", max_depth=1, n_thresholds=3)
+    >>> model = to_onnx(take_tree(posterior))
+    >>> import onnxruntime
+    >>> session = onnxruntime.InferenceSession(model.SerializeToString())
+    >>> label, probabilities = session.run(None, {"X": np.array([[2.5]])})
+    >>> label.tolist(), probabilities.round(2).tolist()
+    (['no'], [[0.99..., 0.00...]])
+
+    """
+    helper, types = _import_onnx()
+    inputs, nodes = _columns(chosen, helper, types)
+    name, n_targets = "value" if chosen.classes is None else "probabilities", chosen.value.shape[2]
+    attributes = _ensemble(chosen, helper, types)
+    nodes.append(
+        helper.make_node(
+            "TreeEnsembleRegressor",
+            ["X"],
+            [name],
+            domain="ai.onnx.ml",
+            aggregate_function="SUM",
+            n_targets=n_targets,
+            **attributes,
+        )
+    )
+    outputs, constants = [helper.make_tensor_value_info(name, types.FLOAT, [None, n_targets])], []
+    if chosen.classes is not None:
+        nodes += [
+            helper.make_node("ArgMax", [name], ["best"], axis=1, keepdims=0),
+            helper.make_node("Gather", ["classes", "best"], ["label"]),
+        ]
+        classes, kind = _classes(chosen.classes, helper, types)
+        outputs.insert(0, helper.make_tensor_value_info("label", kind, [None]))
+        constants.append(classes)
+    return helper.make_model(
+        helper.make_graph(nodes, "dtgfn", inputs, outputs, constants),
+        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="dtgfn",
+    )
+
+
+def _import_onnx() -> tuple[Any, Any]:
+    try:
+        from onnx import TensorProto, helper
+    except ImportError as error:
+        raise ImportError("Export to ONNX needs onnx: pip install 'dtgfn[onnx]'.") from error
+    return helper, TensorProto
+
+
+def _classes(classes: npt.NDArray[Any], helper: Any, types: Any) -> tuple[Any, Any]:
+    """The labels as a tensor, whole numbers or text, and its type."""
+    if classes.dtype.kind in "iu":
+        values, kind = classes.astype(np.int64).tolist(), types.INT64
+    else:
+        values, kind = [str(label).encode() for label in classes], types.STRING
+    return helper.make_tensor("classes", kind, [len(values)], values), kind
+
+
+def _columns(chosen: TreeSet, helper: Any, types: Any) -> tuple[list[Any], list[Any]]:
+    """Inputs, and the nodes that make one matrix "X" of them."""
+    columns = chosen.binner.columns
+    if all(spec.kind != "category" for spec in columns):
+        return [helper.make_tensor_value_info("X", types.DOUBLE, [None, len(columns)])], []
+    taken = {"X", "probabilities", "best", "label", "classes", "value"}
+    inputs, nodes, parts = [], [], []
+    for place, spec in enumerate(columns):
+        if not spec.name or spec.name in taken or spec.name.startswith(PRIVATE):
+            raise ValueError(f"ONNX has another use for the name {spec.name!r}; rename the column.")
+        is_text = spec.kind == "category"
+        kind = types.STRING if is_text else types.DOUBLE
+        inputs.append(helper.make_tensor_value_info(spec.name, kind, [None, 1]))
+        parts.append(f"{PRIVATE}{place}" if is_text else spec.name)
+        if is_text:
+            nodes += _place_of(spec, parts[-1], helper, types)
+    return inputs, [*nodes, helper.make_node("Concat", parts, ["X"], axis=1)]
+
+
+def _place_of(spec: ColumnSpec, name: str, helper: Any, types: Any) -> list[Any]:
+    """Nodes that find a text among the categories; their number if missing, -1 if unknown."""
+    keys = list(spec.categories)
+    if "" not in keys:
+        keys.append("")
+    elif spec.has_missing:
+        raise ValueError(
+            f"Column {spec.name!r} has both empty texts and missing cells, which ONNX cannot tell "
+            "apart; replace the empty texts and fit again."
+        )
+    found = helper.make_node(
+        "LabelEncoder",
+        [spec.name],
+        [f"{name} as float"],
+        domain="ai.onnx.ml",
+        keys_strings=keys,
+        values_floats=[float(k) for k in range(len(keys))],
+        default_float=-1.0,
+    )
+    return [found, helper.make_node("Cast", [f"{name} as float"], [name], to=types.DOUBLE)]
+
+
+def _ensemble(chosen: TreeSet, helper: Any, types: Any) -> dict[str, Any]:
+    """Attributes of the operator: nodes of all trees, and what their leaves add per class."""
+    trees, n_classes = chosen.trees, chosen.value.shape[2]
+    used = np.arange(trees.feature.shape[1]) < trees.n_nodes[:, None]
+    tree, node = np.nonzero(used)
+    feature, cut = trees.feature[used], trees.cut[used]
+    column, threshold, modes = _tests(chosen.binner, feature, cut)
+    inner = feature >= 0
+    leaf_tree, leaf_node = tree[~inner], node[~inner]
+    value = chosen.value[leaf_tree, leaf_node] * chosen.weight[leaf_tree, None]
+
+    def doubles(name: str, values: Floats) -> Any:
+        return helper.make_tensor(name, types.DOUBLE, [values.size], values.tolist())
+
+    return {
+        "nodes_treeids": tree.tolist(),
+        "nodes_nodeids": node.tolist(),
+        "nodes_featureids": column.tolist(),
+        "nodes_modes": modes,
+        "nodes_values_as_tensor": doubles("thresholds", threshold),
+        "nodes_truenodeids": np.where(inner, trees.left[used], 0).tolist(),
+        "nodes_falsenodeids": np.where(inner, trees.left[used] + 1, 0).tolist(),
+        "nodes_missing_value_tracks_true": [0] * tree.size,
+        "target_treeids": np.repeat(leaf_tree, n_classes).tolist(),
+        "target_nodeids": np.repeat(leaf_node, n_classes).tolist(),
+        "target_ids": np.tile(np.arange(n_classes), leaf_tree.size).tolist(),
+        "target_weights_as_tensor": doubles("leaves", value.ravel()),
+    }
+
+
+def _tests(binner: Binner, feature: Ints, cut: Ints) -> tuple[Ints, Floats, list[str]]:
+    """Column, number and mode of each node; where the test holds a row goes left."""
+    column = np.zeros(feature.size, dtype=np.int32)
+    threshold = np.zeros(feature.size)
+    modes = []
+    for k, (f, j) in enumerate(zip(feature.tolist(), cut.tolist(), strict=True)):
+        if f < 0:
+            modes.append("LEAF")
+            continue
+        known = binner.features[f]
+        column[k] = known.column
+        if known.kind in ("category", "missing"):
+            categories = binner.columns[known.column].categories
+            threshold[k] = [*categories, None].index(known.category)
+            modes.append("BRANCH_NEQ")
+        else:
+            # No threshold: what is not missing goes left. NaN fails every test.
+            threshold[k] = known.thresholds[j] if j < len(known.thresholds) else np.inf
+            modes.append("BRANCH_LEQ")
+    return column, threshold, modes
