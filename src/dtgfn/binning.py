@@ -115,7 +115,7 @@ def fit_binner(
     [[0, 1], [4, 0]]
     """
     check_settings(binning, n_thresholds)
-    weights = _checked_weights(sample_weight, table.n_rows)
+    weights = check_weights(sample_weight, table.n_rows)
     if weights is not None and not weights.all():
         table, weights = take(table, weights > 0), weights[weights > 0]
     if weights is not None:  # by a power of two: exact, and no sum of weights overflows
@@ -137,10 +137,16 @@ def check_settings(binning: object, n_thresholds: object) -> None:
         )
 
 
-def _checked_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Floats | None:
+def check_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Floats | None:
+    """Weights of rows as numbers [n], refused if they are none."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "sample_weight holds what is no number; give one number per row."
+        ) from None
     if weights.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has shape {weights.shape}, but must have one weight for each of the "

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.kernels import Floats, Ints
+from dtgfn.kernels import Floats, Ints, distinct_codes
 from dtgfn.leaves import DirichletLeaf, add_rows
 from dtgfn.score import Rows, Score, leaf_log_marginal
 
@@ -97,10 +97,10 @@ class Problem:
 
 def distinct_rows(rows: Rows, score: Score) -> tuple[npt.NDArray[np.uint16], Floats]:
     """Merge equal rows: their codes [P, d] and the leaf model's sums over each [P, K]."""
-    codes, member = np.unique(rows.codes, axis=0, return_inverse=True)
-    sums = np.zeros((codes.shape[0], score.leaf.n_sums))
-    add_rows(rows.target, rows.weight, member.ravel(), score.leaf.terms(), sums)
-    return codes, sums
+    first, member = distinct_codes(rows.codes)
+    sums = np.zeros((len(first), score.leaf.n_sums))
+    add_rows(rows.target, rows.weight, member, score.leaf.terms(), sums)
+    return rows.codes[first], sums
 
 
 def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Problem:
