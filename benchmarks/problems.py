@@ -66,13 +66,18 @@ def _load(table: str) -> tuple[np.ndarray, np.ndarray]:
     return getattr(sklearn.datasets, f"load_{table}")(return_X_y=True)
 
 
+def data_folder() -> Path:
+    """Folder of the tables that scikit-learn does not ship."""
+    folder = os.environ.get("DTGFN_DATA_DIR")
+    if not folder:
+        sys.exit("Set DTGFN_DATA_DIR to the folder that holds raisin.csv and the other tables.")
+    return Path(folder)
+
+
 def _read(table: str) -> tuple[np.ndarray, np.ndarray]:
     import pandas
 
-    folder = os.environ.get("DTGFN_DATA_DIR")
-    if not folder:
-        sys.exit(f"{table} needs DTGFN_DATA_DIR, the folder that holds {table}.csv")
-    frame = pandas.read_csv(Path(folder) / f"{table}.csv")
+    frame = pandas.read_csv(data_folder() / f"{table}.csv")
     return frame.drop(columns="target").to_numpy(), frame["target"].to_numpy()
 
 

@@ -18,6 +18,7 @@ from dtgfn.engines.exact.problem import make_problem
 from dtgfn.engines.gfn.checkpoint import Checkpoint
 from dtgfn.engines.gfn.fixed import balance
 from dtgfn.engines.gfn.fixed import sampler as sampler_module
+from dtgfn.engines.gfn.fixed.levels import known_nodes
 from dtgfn.engines.gfn.fixed.paths import UNSEEN
 from dtgfn.engines.gfn.fixed.policy import choose, fill_residuals, promising_cuts
 from dtgfn.engines.gfn.fixed.sampler import FixedSampler
@@ -934,3 +935,42 @@ def test_tails_alone_need_no_training(remember):
         paths = sampler.rollout(5, 0.1, np.random.default_rng(0))
         residuals = sampler.residuals([paths], with_flows=True)
         np.testing.assert_allclose(residuals.delta.detach(), 0, atol=1e-5)
+
+
+# What is drawn for the user rests on what is known, however wild the network's hopes.
+
+
+def wild_sampler(monkeypatch) -> FixedSampler:
+    """Return a sampler whose network hopes for tens of nats wherever nobody looked."""
+    monkeypatch.setattr(sampler_module, "WARM_UP", 2)
+    monkeypatch.setattr(sampler_module, "REFRESH", 1)
+    case = hard_case()
+    sampler = make(case, n_scouts=1)
+    steps(sampler, 4, case)
+    with torch.no_grad():
+        sampler.network.layers[-1].bias.fill_(3.0)
+    for level in sampler.graph.levels[:-1]:
+        sampler._refresh(level, known_nodes(level))
+    sampler.graph.settle_all(True)
+    return sampler
+
+
+def test_hopes_do_not_reach_the_trees_that_are_drawn(monkeypatch):
+    sampler = wild_sampler(monkeypatch)
+    hoped = float(sampler.graph.levels[0].flow[0])
+    sampler.settle()
+    # Without hopes the root's flow is what known and looked-ahead trees are worth: below log Z.
+    case = hard_case()
+    exact = infer_exact(case.rows, case.score, column=case.columns, n_columns=3)
+    assert float(sampler.graph.levels[0].flow[0]) < exact.log_evidence + 1.0 < hoped
+
+
+def test_settling_twice_changes_nothing_and_training_hopes_again(monkeypatch):
+    sampler = wild_sampler(monkeypatch)
+    sampler.settle()
+    flow = sampler.graph.levels[0].flow.copy()
+    sampler.settle()
+    np.testing.assert_array_equal(sampler.graph.levels[0].flow, flow)
+    assert sampler.cautious
+    steps(sampler, 1, hard_case())
+    assert not sampler.cautious

@@ -220,3 +220,10 @@ def test_an_unfitted_model_cannot_be_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         save(DTGFNClassifier(), tmp_path / "m")
     assert not list(tmp_path.iterdir())
+
+
+def test_class_weights_come_back(tmp_path):
+    X, y = [[1.0], [2.0]] * 9, [0, 1] * 9
+    model = DTGFNClassifier(inference="exact", max_depth=1, class_weight={0: 1, np.int64(1): 3})
+    save(model.fit(X, y), tmp_path / "model.dtgfn")
+    assert load(tmp_path / "model.dtgfn").class_weight == {0: 1.0, 1: 3.0}

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dtgfn.engines.exact import BudgetExceeded
-    from dtgfn.estimators import DTGFNClassifier, DTGFNRegressor
+    from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
     from dtgfn.explain import tree_text
     from dtgfn.files import read_table
     from dtgfn.inference import infer
     from dtgfn.posterior import TreePosterior
+    from dtgfn.selection import select
     from dtgfn.storage import load, save
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 # Loaded on first use, so that `import dtgfn` (and `dtgfn --help`) costs next to nothing.
 _HOMES = {
     "BudgetExceeded": "dtgfn.engines.exact",
+    "DTGFNAnomalyDetector": "dtgfn.estimators",
     "DTGFNClassifier": "dtgfn.estimators",
     "DTGFNRegressor": "dtgfn.estimators",
     "TreePosterior": "dtgfn.posterior",
@@ -35,11 +37,13 @@ _HOMES = {
     "load": "dtgfn.storage",
     "read_table": "dtgfn.files",
     "save": "dtgfn.storage",
+    "select": "dtgfn.selection",
     "tree_text": "dtgfn.explain",
 }
 
 __all__ = [
     "BudgetExceeded",
+    "DTGFNAnomalyDetector",
     "DTGFNClassifier",
     "DTGFNRegressor",
     "TreePosterior",
@@ -48,6 +52,7 @@ __all__ = [
     "load",
     "read_table",
     "save",
+    "select",
     "tree_text",
 ]
 

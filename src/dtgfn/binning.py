@@ -294,13 +294,13 @@ def encode(binner: Binner, table: Table, *, allow_extra: bool = False) -> npt.ND
     >>> encode(binner, as_table([[-7], [1], [1.1], [9], [None]])).ravel().tolist()
     [0, 0, 1, 3, 4]
     """
-    columns = _matching_columns(binner, table, allow_extra)
+    columns = matching_columns(binner, table, allow_extra)
     codes = np.zeros((table.n_rows, len(binner.features)), dtype=np.uint16)
     located: dict[int, npt.NDArray[np.int16]] = {}
     for place, feature in enumerate(binner.features):
         spec, column = binner.columns[feature.column], columns[feature.column]
         if spec.kind != "category":
-            numbers = _numbers_like(spec, column)
+            numbers = numbers_like(spec, column)
             # searchsorted puts NaN behind the last threshold: one more makes it q + 1
             codes[:, place] = np.searchsorted(spec.thresholds, numbers) + np.isnan(numbers)
         elif len(feature.thresholds):
@@ -311,7 +311,8 @@ def encode(binner: Binner, table: Table, *, allow_extra: bool = False) -> npt.ND
     return codes
 
 
-def _matching_columns(binner: Binner, table: Table, allow_extra: bool) -> list[Column]:
+def matching_columns(binner: Binner, table: Table, allow_extra: bool = False) -> list[Column]:
+    """Columns of a table in the order of the training columns, by name if both are named."""
     if not (binner.named and table.named):
         if table.n_columns != len(binner.columns):
             raise ValueError(
@@ -337,7 +338,7 @@ def _parse_truth(text: str) -> float | None:
     return {"true": 1.0, "1": 1.0, "false": 0.0, "0": 0.0, "": math.nan}.get(text.strip().lower())
 
 
-def _numbers_like(spec: ColumnSpec, column: Column) -> Floats:
+def numbers_like(spec: ColumnSpec, column: Column) -> Floats:
     """Numbers of a column that was a number or boolean in training, whatever it is now."""
     if column.kind == "category":
         parse = _parse_truth if spec.kind == "boolean" else parse_number

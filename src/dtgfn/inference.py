@@ -6,11 +6,13 @@ import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn.bagging import BAG_OPTIONS, infer_bagged, out_of_bag
 from dtgfn.binning import Binning
 from dtgfn.checks import check_choice, check_whole
 from dtgfn.diagnostics import warn_if_untrustworthy
@@ -24,6 +26,7 @@ from dtgfn.progress import progress_bar
 from dtgfn.score import SplitPenalty, make_score
 from dtgfn.tables import as_table
 from dtgfn.targets import as_target
+from dtgfn.temperature import LeaveOneOut, choose_temperature, leave_one_out
 from dtgfn.training import make_training_data
 
 
@@ -54,7 +57,8 @@ def infer(
     leaf: LeafModel | None = None,
     classes: npt.ArrayLike | None = None,
     split_penalty: SplitPenalty = "mdl",
-    temperature: float = 1.0,
+    temperature: float | str = 1.0,
+    n_bags: int | None = None,
     n_trees: int = 1000,
     sample_weight: npt.ArrayLike | None = None,
     time_budget: float | None = 60.0,
@@ -87,8 +91,10 @@ def infer(
         All classes there are, where y may lack some.
     split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
         Prior over structures; "mdl" is log 4 + log columns + log n_thresholds nats per split.
-    temperature : float
-        The target is R^(1/temperature).
+    temperature : float or "auto"
+        The target is R^(1/temperature); "auto" chooses it by the leave-one-out log score.
+    n_bags : int or None
+        Posteriors of resampled rows and columns to average instead, see ``dtgfn.bagging``.
     n_trees : int
         Posterior samples to draw.
     sample_weight : array [n] or None
@@ -118,7 +124,7 @@ def infer(
 
     """
     check_choice("engine", engine, tuple(ENGINES))
-    check_options(engine, options)
+    check_options(engine, options, also=("column_share",) if n_bags is not None else ())
     check_whole("n_trees", n_trees, 1, 10_000_000)
     if n_jobs == -1:  # scikit-learn's way to say all cores
         n_jobs = None
@@ -142,29 +148,62 @@ def infer(
         sample_weight=sample_weight,
         classes=classes,
     )
-    score = make_score(
-        data.leaf,
-        n_features=table.n_columns,
-        n_thresholds=n_thresholds,
-        max_depth=max_depth,
-        split_penalty=split_penalty,
-        temperature=temperature,
-    )
+    run = ENGINES[engine]
+    if n_bags is not None:
+        options = {**BAG_OPTIONS.get(engine, {}), **options, "n_bags": n_bags}
+        run = partial(infer_bagged, run)
     with progress_bar(verbose) as progress:
-        posterior = ENGINES[engine](
-            data.rows,
-            score,
-            column=np.asarray(data.binner.feature_column, dtype=np.int32),
-            n_columns=table.n_columns,
-            n_trees=int(n_trees),
-            random_state=random_state,
-            time_budget=time_budget,
-            n_jobs=n_jobs,
-            progress=progress,
-            **options,
-        )
-    warn_if_untrustworthy(posterior)
+
+        def infer_at(temperature: float, seconds: float | None) -> TreePosterior:
+            score = make_score(
+                data.leaf,
+                n_features=table.n_columns,
+                n_thresholds=n_thresholds,
+                max_depth=max_depth,
+                split_penalty=split_penalty,
+                temperature=temperature,
+            )
+            return run(
+                data.rows,
+                score,
+                column=np.asarray(data.binner.feature_column, dtype=np.int32),
+                n_columns=table.n_columns,
+                n_trees=int(n_trees),
+                random_state=random_state,
+                time_budget=seconds,
+                n_jobs=n_jobs,
+                progress=progress,
+                **options,
+            )
+
+        if temperature == "auto":
+            judge = leave_one_out if n_bags is None else out_of_bag
+            posterior = at_best_temperature(infer_at, time_budget, options, judge)
+        else:
+            posterior = infer_at(temperature, time_budget)  # type: ignore[arg-type]
+    if n_bags is None:  # trees of different bags do not have to agree
+        warn_if_untrustworthy(posterior)
     return replace(posterior, binner=data.binner, classes=data.classes)
+
+
+def at_best_temperature(
+    infer_at: Callable[[float, float | None], TreePosterior],
+    time_budget: float | None,
+    options: dict[str, Any],
+    judge: Callable[[TreePosterior], LeaveOneOut],
+) -> TreePosterior:
+    """Return the posterior at the temperature with the best log score of rows left out.
+
+    ``diagnostics["temperatures"]`` has the scores of all that were tried.
+    """
+    if options.get("checkpoint") is not None:
+        raise ValueError(
+            "temperature='auto' trains once for each temperature, so there is no one checkpoint; "
+            "leave it out, or give a temperature."
+        )
+    choice = choose_temperature(infer_at, time_budget=time_budget, judge=judge)
+    tried = {"temperatures": choice.table.to_dict("records")}
+    return replace(choice.posterior, diagnostics={**choice.posterior.diagnostics, **tried})
 
 
 ENGINE_OPTIONS = {
@@ -175,9 +214,9 @@ ENGINE_OPTIONS = {
 }
 
 
-def check_options(engine: str, options: dict[str, Any]) -> None:
+def check_options(engine: str, options: dict[str, Any], also: tuple[str, ...] = ()) -> None:
     """Refuse an option that the engine does not have."""
-    known = ENGINE_OPTIONS[engine]
+    known = (*ENGINE_OPTIONS[engine], *also)
     for name in options:
         if name not in known:
             everything = [*known, *inspect.signature(infer).parameters]

@@ -248,9 +248,15 @@ def average_trees(
     n_jobs: int | None = None,
 ) -> Floats:
     """Average the leaf probabilities of trees [B] with weights [B] for rows of codes [n, d]."""
+    return average(weighted_forest(trees, weights, rows, score, n_jobs), codes, n_jobs)
+
+
+def weighted_forest(
+    trees: TreeBatch, weights: Floats, rows: Rows, score: Score, n_jobs: int | None = None
+) -> Forest:
+    """Trees [B] with weights [B], equal ones merged, and what their leaves predict."""
     counted = _count(trees, rows, score, n_jobs)
-    forest = Forest(counted.trees, counted.outputs, merge_weights(counted, weights))
-    return average(forest, codes, n_jobs)
+    return Forest(counted.trees, counted.outputs, merge_weights(counted, weights))
 
 
 def _count(trees: TreeBatch, rows: Rows, score: Score, n_jobs: int | None) -> CountedTrees:

@@ -3,46 +3,34 @@
 from __future__ import annotations
 
 import math
-import os
-from dataclasses import asdict
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 import dtgfn
-from dtgfn.binning_state import binner_from_dict, binner_to_dict
-from dtgfn.checks import check_range
 from dtgfn.container import Contents, StorageError, read_container, write_container
-from dtgfn.engines.exact.engine import ExactSolution
-from dtgfn.engines.exact.graph import Edges
-from dtgfn.engines.exact.problem import Problem, make_problem
-from dtgfn.engines.exact.support import SupportLevel, check_support
-from dtgfn.estimators import DTGFNClassifier, DTGFNRegressor
+from dtgfn.detector_state import detector_to_arrays, detector_to_meta, restore_detector
+from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn.estimators.base import PosteriorEstimator
-from dtgfn.kernels import Floats, Ints
-from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
-from dtgfn.posterior import TreePosterior
-from dtgfn.score import BranchingPrior, Rows, Score, make_score, merge_rows
+from dtgfn.leaves import DirichletLeaf
+from dtgfn.posterior_state import posterior_from, posterior_to_arrays, posterior_to_meta
 from dtgfn.tables import listing
-from dtgfn.training import MAX_CLASSES
-from dtgfn.trees import TreeBatch, check_trees
+
+Estimator = PosteriorEstimator | DTGFNAnomalyDetector
 
 KIND = "dtgfn-model"
 VERSION = 2  # 1 knew leaves of classes only
-LEAVES: dict[str, type] = {"dirichlet": DirichletLeaf, "normal": NormalLeaf}
-ESTIMATORS: dict[str, type[PosteriorEstimator]] = {
-    kind.__name__: kind for kind in (DTGFNClassifier, DTGFNRegressor)
+ESTIMATORS: dict[str, type[Estimator]] = {
+    kind.__name__: kind for kind in (DTGFNClassifier, DTGFNRegressor, DTGFNAnomalyDetector)
 }
-EDGE_ARRAYS = ("start", "feature", "low", "high", "left", "right")
+# What belongs to one run of training is no part of the model.
+OF_ONE_RUN = {"verbose": False, "callbacks": None, "checkpoint": None, "warm_start": False}
 
-Arrays = dict[str, npt.NDArray[Any]]
 
-
-def save(model: PosteriorEstimator, path: str | Path) -> None:
+def save(model: Estimator, path: str | Path) -> None:
     """Write a fitted estimator to one file, whole or not at all.
 
     The file holds the coded training rows (predictions need them), never raw values, and the
@@ -60,53 +48,50 @@ def save(model: PosteriorEstimator, path: str | Path) -> None:
 
     """
     check_is_fitted(model)
-    posterior = model.posterior_
-    assert posterior.binner is not None
     kind = type(model).__name__
     if ESTIMATORS.get(kind) is not type(model):
         raise StorageError(f"A {kind} cannot be saved; only {listing(ESTIMATORS)} can.")
-    classes = posterior.classes
-    # What belongs to one run of training is no part of the model.
-    run = {"verbose": False, "callbacks": None, "checkpoint": None, "warm_start": False}
-    params = {**model.get_params(), **run}
-    if isinstance(params["random_state"], Integral):
-        params["random_state"] = int(params["random_state"])
-    else:
-        params["random_state"] = None  # a generator's state is no part of the model
-    if params["time_budget"] == math.inf:
-        params["time_budget"] = None  # the same, and JSON has no infinity
     names = getattr(model, "feature_names_in_", None)
     meta = {
         "dtgfn": dtgfn.__version__,
         "estimator": kind,
-        "params": params,
+        "params": _params_to_json(model.get_params(deep=False)),
         "feature_names": None if names is None else [str(name) for name in names],
-        "classes": None if classes is None else classes.tolist(),
-        "classes_dtype": None if classes is None else classes.dtype.kind,
-        "binner": binner_to_dict(posterior.binner),
-        "score": _score_to_dict(posterior.score),
-        "engine": posterior.engine,
-        "log_evidence": _plain(posterior.log_evidence),
-        "log_evidence_error": _plain(posterior.log_evidence_error),
-        "best_log_reward": posterior.best_log_reward,
-        "diagnostics": _plain(posterior.diagnostics),
-        "history": _plain(posterior.history),
     }
-    write_container(path, KIND, VERSION, meta, _posterior_to_arrays(posterior))
+    if isinstance(model, DTGFNAnomalyDetector):
+        meta, arrays = meta | detector_to_meta(model), detector_to_arrays(model)
+    else:
+        meta |= posterior_to_meta(model.posterior_)
+        arrays = posterior_to_arrays(model.posterior_)
+    write_container(path, KIND, VERSION, meta, arrays)
 
 
-def _plain(value: Any) -> Any:
-    """Write what is not a number as None: JSON has no nan."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _params_to_json(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters as JSON can hold them."""
+    changed: dict[str, Any] = {name: value for name, value in OF_ONE_RUN.items() if name in params}
+    seed = params["random_state"]
+    # A generator's state is no part of the model.
+    changed["random_state"] = int(seed) if isinstance(seed, Integral) else None
+    if params["time_budget"] == math.inf:
+        changed["time_budget"] = None  # the same, and JSON has no infinity
+    weights = params.get("class_weight")
+    if isinstance(weights, dict):  # JSON's names are text, classes may be numbers
+        changed["class_weight"] = [
+            [getattr(label, "item", lambda label=label: label)(), float(weight)]
+            for label, weight in weights.items()
+        ]
+    return params | changed
 
 
-def _number(value: Any) -> float:
-    """Read a number back, nan where there was none."""
-    return math.nan if value is None else float(value)
+def _params_from_json(params: dict[str, Any], kind: type[Estimator]) -> dict[str, Any]:
+    unknown = sorted(set(params) - set(kind().get_params()))
+    if unknown:
+        raise ValueError(f"it has an unknown parameter, {unknown[0]!r}")
+    if isinstance(params["split_penalty"], list):
+        params = params | {"split_penalty": tuple(params["split_penalty"])}
+    if isinstance(params.get("class_weight"), list):
+        params = params | {"class_weight": dict(params["class_weight"])}
+    return params
 
 
 def check_replaceable(path: str | Path) -> None:
@@ -132,220 +117,26 @@ def load(path: str | Path) -> Any:
         raise StorageError(f"{str(path)!r} is not a usable model: {reason}.") from None
 
 
-def _posterior_to_arrays(posterior: TreePosterior) -> Arrays:
-    rows = merge_rows(posterior.rows)
-    arrays: Arrays = {
-        "rows.codes": rows.codes,
-        "rows.target": rows.target,
-        "rows.weight": rows.weight,
-        "log_reward": posterior.log_reward,
-        "log_prob": posterior.log_prob,
-        "log_weight": posterior.log_weight,
-        "column_inclusion": posterior.column_inclusion,
-        "size_probability": posterior.size_probability,
-    }
-    for name, trees in (("trees", posterior.trees), ("best", posterior.best_tree)):
-        for field in ("feature", "cut", "left", "n_nodes"):
-            arrays[f"{name}.{field}"] = getattr(trees, field)
-    if isinstance(posterior.solution, ExactSolution):
-        for i, here in enumerate(posterior.solution.support):
-            arrays[f"support.{i}.bits"] = here.bits
-            arrays[f"support.{i}.stop"] = here.stop
-            arrays[f"support.{i}.probability"] = here.probability
-            for field in EDGE_ARRAYS:
-                arrays[f"support.{i}.{field}"] = getattr(here.edges, field)
-    return arrays
-
-
-def _score_to_dict(score: Score) -> dict[str, Any]:
-    branching = isinstance(score.prior, BranchingPrior)
-    return {
-        "max_depth": score.max_depth,
-        "temperature": score.temperature,
-        "prior": {"branching": branching, **asdict(score.prior)},
-        "leaf": _leaf_to_dict(score.leaf),
-    }
-
-
-def _leaf_to_dict(leaf: LeafModel) -> dict[str, Any]:
-    kind = next((name for name, known in LEAVES.items() if type(leaf) is known), None)
-    if kind is None:
-        raise StorageError(
-            f"A model with leaves of the kind {type(leaf).__name__} cannot be saved; "
-            f"only {' and '.join(LEAVES)} leaves can. Pickle it instead."
-        )
-    return {"kind": kind, **asdict(leaf)}  # type: ignore[call-overload]
-
-
-def _leaf_from_dict(data: dict[str, Any]) -> LeafModel:
-    kind = data["kind"]
-    if kind not in LEAVES:
-        raise ValueError(f"it has leaves of an unknown kind, {kind!r}")
-    values = {name: value for name, value in data.items() if name != "kind"}
-    if kind == "dirichlet":
-        check_range("n_classes", values["n_classes"], 1, MAX_CLASSES)
-        check_range("concentration", values["concentration"], 1e-6, 1e6)
-        return DirichletLeaf(int(values["n_classes"]), float(values["concentration"]))
-    leaf = NormalLeaf(**{name: float(value) for name, value in values.items()})
-    if not all(map(math.isfinite, asdict(leaf).values())) or leaf.scale <= 0:
-        raise ValueError("its leaves have no usable location and scale")
-    for name, low in (("strength", 1e-6), ("shape", 1.001), ("spread", 1e-9)):
-        check_range(name, getattr(leaf, name), low, 1e6)
-    return leaf
-
-
-def _score_from_dict(data: dict[str, Any]) -> Score:
-    prior = data["prior"]
-    penalty: Any = prior["penalty"] if not prior["branching"] else None
-    return make_score(
-        _leaf_from_dict(data["leaf"]),
-        n_features=1,
-        n_thresholds=1,
-        max_depth=data["max_depth"],
-        split_penalty=("bcart", prior["base"], prior["decay"]) if penalty is None else penalty,
-        temperature=data["temperature"],
-    )
-
-
-def _model_from(contents: Contents) -> PosteriorEstimator:
+def _model_from(contents: Contents) -> Estimator:
     meta, arrays = contents.meta, contents.arrays
     if meta["estimator"] not in ESTIMATORS:
         raise ValueError(f"it holds an estimator of an unknown kind, {meta['estimator']!r}")
     kind = ESTIMATORS[meta["estimator"]]
-    params = dict(meta["params"])
-    unknown = sorted(set(params) - set(kind().get_params()))
-    if unknown:
-        raise ValueError(f"it has an unknown parameter, {unknown[0]!r}")
-    if isinstance(params["split_penalty"], list):
-        params["split_penalty"] = tuple(params["split_penalty"])
-    model = kind(**params)
-    model.posterior_ = _posterior_from(meta, arrays)
-    if isinstance(model, DTGFNClassifier) != isinstance(model.posterior_.score.leaf, DirichletLeaf):
-        raise ValueError("its leaves do not fit its kind of estimator")
-    if isinstance(model, DTGFNClassifier):
-        model.classes_ = np.asarray(model.posterior_.classes)
-    model.n_features_in_ = len(model.binner_.columns)
+    model = kind(**_params_from_json(dict(meta["params"]), kind))
+    if isinstance(model, DTGFNAnomalyDetector):
+        restore_detector(model, meta, arrays)
+        model.n_features_in_ = len(model.background_.binner.columns)
+    else:
+        model.posterior_ = posterior_from(meta, arrays)
+        of_classes = isinstance(model.posterior_.score.leaf, DirichletLeaf)
+        if isinstance(model, DTGFNClassifier) != of_classes:
+            raise ValueError("its leaves do not fit its kind of estimator")
+        if isinstance(model, DTGFNClassifier):
+            model.classes_ = np.asarray(model.posterior_.classes)
+        model.n_features_in_ = len(model.binner_.columns)
     if meta["feature_names"] is not None:
         names = [str(name) for name in meta["feature_names"]]
         if len(names) != model.n_features_in_:
             raise ValueError("it has more or fewer column names than columns")
         model.feature_names_in_ = np.array(names, dtype=object)
     return model
-
-
-def _posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
-    binner = binner_from_dict(meta["binner"])
-    score = _score_from_dict(meta["score"])
-    classes = None
-    if isinstance(score.leaf, DirichletLeaf):
-        n_classes = score.leaf.n_classes
-        classes = _classes_from(meta["classes"], meta["classes_dtype"], n_classes)
-    n_features = len(binner.features)
-    rows = _rows_from(arrays, n_features, score.leaf)
-    trees, best = (_trees_from(arrays, name, n_features) for name in ("trees", "best"))
-    if len(best) != 1:
-        raise ValueError("it has no best tree")
-    n_columns = len(binner.columns)
-    engine = str(meta["engine"])
-    solution = None
-    if engine == "exact":
-        column = np.asarray(binner.feature_column, dtype=np.int32)
-        solution = _solution_from(arrays, make_problem(rows, score, column, n_columns))
-    size = _array(arrays, "size_probability", "f", 1)
-    return TreePosterior(
-        trees=trees,
-        log_reward=_array(arrays, "log_reward", "f", 1, len(trees)),
-        log_prob=_array(arrays, "log_prob", "f", 1, len(trees)),
-        log_weight=_array(arrays, "log_weight", "f", 1, len(trees)),
-        log_evidence=_number(meta["log_evidence"]),
-        log_evidence_error=_number(meta["log_evidence_error"]),
-        best_tree=best,
-        best_log_reward=float(meta["best_log_reward"]),
-        column_inclusion=_array(arrays, "column_inclusion", "f", 1, n_columns),
-        size_probability=size,
-        rows=rows,
-        score=score,
-        engine=engine,
-        solution=solution,
-        binner=binner,
-        classes=classes,
-        diagnostics=dict(meta["diagnostics"]),
-        history=list(meta["history"]),
-    )
-
-
-def _solution_from(arrays: Arrays, problem: Problem) -> ExactSolution:
-    support: list[SupportLevel] = []
-    while f"support.{len(support)}.bits" in arrays:
-        support.append(_support_from(arrays, f"support.{len(support)}.", problem))
-    check_support(problem, support)
-    return ExactSolution(problem, support, os.cpu_count() or 1)
-
-
-def _classes_from(values: Any, kind: str, n_classes: int) -> npt.NDArray[Any]:
-    allowed = {"b": bool, "i": int, "u": int, "f": float, "U": str, "O": str}
-    wanted = allowed[kind]
-    if not isinstance(values, list) or not all(type(value) is wanted for value in values):
-        raise ValueError("its class labels are not of one plain kind")
-    if not len(values) == len(set(values)) == n_classes <= MAX_CLASSES:
-        raise ValueError("its class labels do not match its leaves")
-    return np.array(values, dtype=object if kind == "O" else None)
-
-
-def _rows_from(arrays: Arrays, n_features: int, leaf: LeafModel) -> Rows:
-    codes = _array(arrays, "rows.codes", "u", 2)
-    if codes.shape[1] != n_features or codes.shape[0] < 1:
-        raise ValueError("its training rows do not match its columns")
-    weight = _array(arrays, "rows.weight", "f", 1, codes.shape[0])
-    target: Ints | Floats
-    if isinstance(leaf, DirichletLeaf):
-        target = _array(arrays, "rows.target", "i", 1, codes.shape[0]).astype(np.int32)
-        if ((target < 0) | (target >= leaf.n_classes)).any():
-            raise ValueError("a training row has a class that does not exist")
-    else:
-        target = _array(arrays, "rows.target", "f", 1, codes.shape[0])
-        if not np.isfinite(target).all():
-            raise ValueError("a training row has no usable target")
-    if not ((weight > 0) & np.isfinite(weight)).all():
-        raise ValueError("a training row has no usable weight")
-    return Rows(np.ascontiguousarray(codes, dtype=np.uint16), target, weight)
-
-
-def _trees_from(arrays: Arrays, name: str, n_features: int) -> TreeBatch:
-    fields = {
-        field: np.ascontiguousarray(_array(arrays, f"{name}.{field}", "i", n_axes), dtype=np.int32)
-        for field, n_axes in (("feature", 2), ("cut", 2), ("left", 2), ("n_nodes", 1))
-    }
-    trees = TreeBatch(**fields)
-    check_trees(trees, n_features, n_codes=65_536)
-    return trees
-
-
-def _support_from(arrays: Arrays, prefix: str, problem: Problem) -> SupportLevel:
-    bits = np.ascontiguousarray(_array(arrays, prefix + "bits", "u", 2), dtype=np.uint64)
-    if bits.shape[1] != problem.n_words or (bits & ~problem.root_bits).any():
-        raise ValueError("the support's row sets do not fit the rows")
-    edges = Edges(
-        np.ascontiguousarray(_array(arrays, prefix + "start", "i", 1), dtype=np.int64),
-        *(
-            np.ascontiguousarray(_array(arrays, prefix + field, "i", 1), dtype=np.int32)
-            for field in EDGE_ARRAYS[1:]
-        ),
-    )
-    stop, probability = (
-        np.ascontiguousarray(_array(arrays, prefix + field, "f", 1), dtype=np.float64)
-        for field in ("stop", "probability")
-    )
-    return SupportLevel(bits, stop, edges, probability)
-
-
-def _array(
-    arrays: Arrays, name: str, kind: str, n_axes: int, length: int | None = None
-) -> npt.NDArray[Any]:
-    array = arrays[name]
-    if array.dtype.kind != kind or array.ndim != n_axes:
-        raise ValueError(f"its array {name} is of the wrong type or shape")
-    if length is not None and array.shape[0] != length:
-        raise ValueError(f"its array {name} is of the wrong length")
-    # A copy: the loops are compiled for arrays that may be written to.
-    return np.array(array)

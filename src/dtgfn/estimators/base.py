@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from dtgfn.binning import Binner, Binning, encode
 from dtgfn.checks import check_choice
+from dtgfn.estimators.columns import TableEstimator
 from dtgfn.estimators.explained import ExplainedEstimator
 from dtgfn.forest import Forest, average
 from dtgfn.inference import ENGINES, infer
@@ -49,7 +49,7 @@ TRAINING_ONLY = (
 COMPUTED = ("_known_counts", "_forests")  # and can be computed again
 
 
-class PosteriorEstimator(ExplainedEstimator, BaseEstimator):  # type: ignore[misc]
+class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     """A table in, the posterior over its trees inside; a subclass says what leaves hold."""
 
     inference: str
@@ -91,8 +91,8 @@ class PosteriorEstimator(ExplainedEstimator, BaseEstimator):  # type: ignore[mis
         y: npt.NDArray[Any],
         sample_weight: npt.ArrayLike | None,
         leaf: LeafModel,
-        temperature: float,
-        classes: npt.ArrayLike | None = None,
+        temperature: float | str,
+        **extra: Any,
     ) -> TreePosterior:
         """Run the engine with this estimator's parameters."""
         self._forget()
@@ -104,7 +104,7 @@ class PosteriorEstimator(ExplainedEstimator, BaseEstimator):  # type: ignore[mis
             n_thresholds=self.n_thresholds,
             binning=self.binning,
             leaf=leaf,
-            classes=classes,
+            **extra,
             split_penalty=self.split_penalty,
             temperature=temperature,
             n_trees=self.n_trees,
@@ -232,15 +232,6 @@ class PosteriorEstimator(ExplainedEstimator, BaseEstimator):  # type: ignore[mis
         steps = {} if self.n_steps is None else {"n_steps": self.n_steps}
         return {**steps, **(self.options or {})}
 
-    def _check_columns(self, X: Any, table: Table, *, reset: bool) -> None:
-        """Remember number and names of columns, or compare with them, as scikit-learn does."""
-        if not isinstance(X, Table):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        elif reset:
-            self.n_features_in_ = table.n_columns
-            if table.named:
-                self.feature_names_in_ = np.array(table.names, dtype=object)
-
     @property
     def binner_(self) -> Binner:
         """How columns became codes."""
@@ -256,14 +247,13 @@ class PosteriorEstimator(ExplainedEstimator, BaseEstimator):  # type: ignore[mis
         return self.posterior_.log_evidence
 
     @property
+    def temperature_(self) -> float:
+        """The temperature that was used, or chosen."""
+        check_is_fitted(self)
+        return self.posterior_.score.temperature
+
+    @property
     def best_tree_(self) -> TreeBatch:
         """The most probable tree, a batch of one."""
         check_is_fitted(self)
         return self.posterior_.best_tree
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags

@@ -44,8 +44,14 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     class_weight : dict, "balanced" or None
         Weight of each class, which multiplies the rows' weights: a weight of 3 counts as three
         rows. "balanced" gives all classes the same total.
-    temperature : float
-        The target is R^(1/temperature); above 1 the posterior is wider.
+    temperature : float or "auto"
+        The target is R^(1/temperature); above 1 the posterior is wider. "auto" takes that with the
+        best leave-one-out log score, from fits that share ``time_budget``; all that were tried are
+        in ``posterior_.diagnostics["temperatures"]``.
+    n_bags : int or None
+        Average so many posteriors of resampled rows and columns instead: what predicts best where
+        one posterior has concentrated on a few trees. Measured with 200 bags of
+        ``inference="smc"`` and ``binning="quantile"``.
     weighting : {"importance", "uniform", "posterior"}
         How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
         by R over the distinct trees, as in the paper's Algorithm 1.
@@ -122,7 +128,8 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         leaf_concentration: float = 0.1,
         split_penalty: SplitPenalty = "mdl",
         class_weight: dict[Any, float] | str | None = None,
-        temperature: float = 1.0,
+        temperature: float | str = 1.0,
+        n_bags: int | None = None,
         weighting: str = "importance",
         leaf_draws: bool = False,
         n_trees: int = 1000,
@@ -149,6 +156,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self.split_penalty = split_penalty
         self.class_weight = class_weight
         self.temperature = temperature
+        self.n_bags = n_bags
         self.weighting = weighting
         self.leaf_draws = leaf_draws
         self.n_trees = n_trees
@@ -200,7 +208,8 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         check_flag("leaf_draws", self.leaf_draws)
         leaf = DirichletLeaf(1, self.leaf_concentration)
         weight = self._class_weighted(labels, sample_weight)
-        self.posterior_ = self._infer(table, labels, weight, leaf, self.temperature, classes)
+        extra = {"classes": classes, "n_bags": self.n_bags}
+        self.posterior_ = self._infer(table, labels, weight, leaf, self.temperature, **extra)
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         return self
 
@@ -228,6 +237,8 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
                     "classes is None; name all classes that may come at the first partial_fit."
                 )
             return self._fit(X, y, sample_weight, classes)
+        if self.n_bags is not None:
+            raise ValueError(f"n_bags={self.n_bags!r} cannot be streamed; call fit with all rows.")
         table, labels = self._read_training(X, y, reset=False)
         labels = check_classes(labels)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):

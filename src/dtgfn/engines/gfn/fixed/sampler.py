@@ -47,6 +47,7 @@ from dtgfn.trees import TreeBatch, empty_batch
 CLOSED = 1e-3  # open mass below which nothing much is left to learn, once the network knows
 REFRESH = 10  # network steps after which a node's residuals are computed again
 REPLAYED_NODES = 512
+MEASURED_NODES = 2048
 SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have looked at in a step
 SHORTLIST = 128  # cuts of a node whose children the network sees
 WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
@@ -84,6 +85,8 @@ class FixedSampler:
         self.network = network.to(device)
         self.seed, self.step, self.n_replays = seed, 0, 0
         self.touched: list[list[Longs]] = []
+        self.cautious = False  # see _grow_cautious
+        self.beliefs: dict[int, float] = {}
         self._forget_touched()
         self._know(0, np.zeros(1, np.int64))
         root = self.graph.levels[0]
@@ -232,6 +235,7 @@ class FixedSampler:
     def learn(self, trajectories: list[Paths]) -> dict[str, float]:
         """Widen the known part of the graph and settle the flows of what was touched."""
         graph = self.graph
+        self._grow_hopeful()
         self.step += 1
         for depth in range(graph.n_upper - 1, -1, -1):
             nodes = np.unique(np.concatenate(self.touched[depth]))
@@ -267,6 +271,8 @@ class FixedSampler:
             for level in self.graph.levels[:-1]:
                 known = known_nodes(level)
                 self._refresh(level, known[level.version[known] < self.step])
+        elif self.step >= WARM_UP:
+            self._grow_cautious()
         self.graph.settle_all(self.remember)
         self._tell_log_z()
 
@@ -314,8 +320,55 @@ class FixedSampler:
             return
         cuts = promising_cuts(nodes, level.start, level.n_cuts, level.cuts, SHORTLIST)
         residual = evaluate(self.network, self._described(level, cuts)).reshape(-1, 2)
+        if self.cautious:
+            residual *= self._belief(level.depth + 1)
         fill_residuals(nodes, level.start, level.n_cuts, cuts, residual, level.cuts)
         level.version[nodes] = self.step
+
+    def _grow_cautious(self) -> None:
+        """Believe less of the network from now on, the more it is off at known nodes.
+
+        Training looks where the network hopes. Trees drawn for the user must not: on a table of
+        many rows a hope that is tens of nats off would send all of them where nobody looked. What
+        is left without the network is the look-ahead, a lower bound.
+        """
+        if self.cautious:
+            return
+        self.cautious = True
+        for level in self.graph.levels[-2::-1]:  # from below: flows must be calm to judge by them
+            residual = level.cuts.residual[: level.n_listed]
+            residual *= self._belief(level.depth + 1)
+            self.graph.settle(level.depth, known_nodes(level), self.remember)
+
+    def _grow_hopeful(self) -> None:
+        """Listen to the network again, to all of it: residuals are asked for anew."""
+        if self.cautious:
+            self.cautious = False
+            self.beliefs.clear()
+            for level in self.graph.levels[:-1]:
+                level.version[:] = -REFRESH
+
+    def _belief(self, depth: int) -> float:
+        """Share of the network's guesses at a level that its errors at known nodes leave.
+
+        Flows add up as exponentials, where errors of spread s count as s^2 / 2 nats too much.
+        """
+        if depth in self.beliefs:
+            return self.beliefs[depth]
+        level = self.graph.levels[depth]
+        known = known_nodes(level)
+        if known.size == 0:
+            return 0.0
+        if known.size > MEASURED_NODES:
+            known = np.random.default_rng([self.seed, self.step]).choice(known, MEASURED_NODES)
+        levels_left = self.graph.problem.score.max_depth - depth
+        loops = self.graph.problem.loops
+        x = describe(level.sums[known], level.look[known], levels_left, loops)
+        guess = evaluate(self.network, x).astype(np.float64)
+        error = level.flow[known] - level.look[known] - guess
+        doubt = 0.5 * float((error**2).mean()) / max(float(guess.mean()), 1e-9)
+        self.beliefs[depth] = max(1.0 - doubt, 0.0)
+        return self.beliefs[depth]
 
     def _described(self, level: Level, cuts: Longs) -> Singles:
         """Describe both children of some cuts."""

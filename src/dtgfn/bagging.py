@@ -1,0 +1,340 @@
+"""The bagged posterior: the average of the posteriors of resampled rows and columns.
+
+One posterior over trees concentrates as rows are added, until one tree's staircase is left. The
+average over data sets that one might as well have seen (BayesBag: Huggins, Miller 2019) stays as
+wide as the data are uncertain. Bag b holds row i ``copies[b, i]`` times, n draws with replacement,
+and knows a random part of the columns only, a prior over which columns are there to split on::
+
+    P(T) = mean over bags b of P(T | rows of b, columns of b)
+
+The bags give the splits; leaves count all training rows. A row that is not in a tree's bag had no
+say in its splits, and leaving it out of its leaf's counts is closed form, so every row can be
+scored by trees that never saw it. Averages over trees that know only part of what there is to know
+are too cautious; a power s of them, chosen so that rows out of bag get the best log score, mends
+that and changes no prediction's first place::
+
+    P(y | x) proportional to (mean over trees of P(y | x, T))^s
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+
+from dtgfn.forest import Forest, average
+from dtgfn.kernels import Codes, Floats, Ints
+from dtgfn.posterior import TreePosterior, sampled_posterior
+from dtgfn.predict import weighted_forest
+from dtgfn.progress import Progress, silent
+from dtgfn.score import PenaltyPrior, Rows, Score, log_reward, merge_rows
+from dtgfn.temperature import LeaveOneOut, class_leaf
+from dtgfn.trees import TreeBatch, empty_batch, node_sums, route
+
+Copies = npt.NDArray[np.int16]
+
+SHARPEST = 10.0
+# What is enough for one bag: errors of single bags average out.
+BAG_OPTIONS: dict[str, dict[str, Any]] = {
+    "smc": {"n_particles": 50, "n_sweeps": 1},
+    "mcmc": {"n_chains": 1, "n_steps": 5000},
+}
+
+
+@dataclass(frozen=True)
+class Bags:
+    """Which tree came from which bag, which rows it saw, and how the trees are averaged.
+
+    Attributes
+    ----------
+    trees : TreeBatch
+        B trees of all bags.
+    rows, score
+        All training rows, which leaves count, and what they are worth.
+    bag : int32 [B]
+        The tree's bag.
+    copies : int16 [bags, n]
+        How often each row is in each bag.
+    sharpness : float
+        Power of the average.
+
+    """
+
+    trees: TreeBatch
+    rows: Rows
+    score: Score
+    bag: Ints
+    copies: Copies
+    sharpness: float = 1.0
+
+    @property
+    def labels(self) -> Ints:
+        """Class of each training row [n]."""
+        return self.rows.target.astype(np.int32, copy=False)
+
+    def average(self, codes: Codes) -> Floats:
+        """P(y | x) [n, C] for rows of codes [n, d]."""
+        return sharpened(average(self.forest, codes), self.sharpness)
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The trees, equal ones merged, with what their leaves say."""
+        even = np.full(len(self.trees), 1 / len(self.trees))
+        return weighted_forest(self.trees, even, self.rows, self.score)
+
+    def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
+        """Draw trees of the bags again, with replacement."""
+        return self.trees[rng.integers(len(self.trees), size=n_trees)]
+
+
+def infer_bagged(
+    engine: Callable[..., TreePosterior],
+    rows: Rows,
+    score: Score,
+    *,
+    column: Ints,
+    n_columns: int,
+    n_bags: int = 200,
+    column_share: float | tuple[float, float] = (0.3, 1.0),
+    n_trees: int = 1000,
+    random_state: int | np.random.Generator | None = None,
+    time_budget: float | None = None,
+    progress: Progress = silent,
+    **options: Any,
+) -> TreePosterior:
+    """Infer the bagged posterior with any engine (one of ``dtgfn.inference.ENGINES``).
+
+    Every bag gets an even share of ``n_trees`` and of the time that is left, and knows a share of
+    the columns, drawn evenly between the two numbers of ``column_share``. With k of d columns a
+    split costs log(d / k) less, so that splitting at all stays as likely. ``options`` go to the
+    engine; ``BAG_OPTIONS`` has what is enough for a bag. There is no evidence, for there is not one
+    data set: ``log_evidence`` is nan.
+
+    Examples
+    --------
+    >>> import dtgfn
+    >>> from dtgfn.inference import ENGINES
+    >>> X, y = [[1.0, 0.0], [2.0, 1.0], [8.0, 0.0], [9.0, 1.0]] * 5, ["no", "no", "yes", "yes"] * 5
+    >>> plain = dtgfn.infer(X, y, engine="exact", max_depth=1, n_thresholds=3)
+    >>> given = dict(column=np.arange(2, dtype=np.int32), n_columns=2, random_state=1)
+    >>> bagged = infer_bagged(ENGINES["exact"], plain.rows, plain.score, n_bags=10, **given)
+    >>> bagged.column_inclusion.round(1).tolist()
+    [1.0, 0.0]
+
+    """
+    class_leaf(score)
+    shares = _check(n_bags, column_share, n_trees)
+    started = time.monotonic()
+    rng = np.random.default_rng(random_state)
+    n = len(rows.target)
+    varying = np.unique(column[(rows.codes != rows.codes[:1]).any(axis=0)])
+    n_bags = min(n_bags, n_trees)
+    ends = np.linspace(0, n_trees, n_bags + 1).astype(np.int64)
+    n_trees_of = ends[1:] - ends[:-1]
+    copies = np.empty((n_bags, n), dtype=np.int16)
+    for b in range(n_bags):
+        copies[b] = rng.multinomial(n, np.full(n, 1 / n))
+    batches = []
+    for b in range(n_bags):
+        progress("bagging", b / n_bags)
+        known = _known_columns(varying, shares, rng)
+        features = np.flatnonzero(np.isin(column, known))
+        left = math.inf if time_budget is None else time_budget - (time.monotonic() - started)
+        found = engine(
+            _bag_rows(rows, copies[b], features),
+            _cheaper(score, varying.size, known.size),
+            column=column[features],
+            n_columns=n_columns,
+            n_trees=int(n_trees_of[b]),
+            random_state=int(rng.integers(2**31)),
+            time_budget=None if time_budget is None else max(left / (n_bags - b), 1e-3),
+            **options,
+        )
+        batches.append(_resampled(found, rng, features))
+    progress("bagging", 1.0)
+    bag = np.repeat(np.arange(n_bags), n_trees_of).astype(np.int32)
+    return _as_posterior(
+        Bags(_stacked(batches), rows, score, bag, copies),
+        column=column,
+        n_columns=n_columns,
+        engine=found.engine,
+        started=started,
+    )
+
+
+def _as_posterior(
+    bags: Bags, *, column: Ints, n_columns: int, engine: str, started: float
+) -> TreePosterior:
+    """Choose the sharpness and tell everything that the trees of all bags tell."""
+    probability, share = outside_probability(bags)
+    seen = share > 0
+    sharpness = best_sharpness(probability[seen], bags.labels[seen], bags.rows.weight[seen])
+    bags = replace(bags, sharpness=sharpness)
+    n_trees = len(bags.trees)
+    return sampled_posterior(
+        bags.trees,
+        log_reward=log_reward(bags.trees, merge_rows(bags.rows), bags.score),
+        log_prob=np.full(n_trees, np.nan),
+        log_weight=np.zeros(n_trees),
+        log_evidence=math.nan,
+        log_evidence_error=math.nan,
+        rows=bags.rows,
+        score=bags.score,
+        column=column,
+        n_columns=n_columns,
+        engine=engine,
+        solution=bags,
+        diagnostics={
+            "bags": len(bags.copies),
+            "sharpness": sharpness,
+            "out_of_bag_log_score": _scored(probability, share, bags).score,
+            "seconds": time.monotonic() - started,
+        },
+    )
+
+
+def _check(n_bags: object, column_share: object, n_trees: int) -> tuple[float, float]:
+    """Refuse what cannot be bagged; return the least and the largest share of columns."""
+    if isinstance(n_bags, bool) or not isinstance(n_bags, int | np.integer) or n_bags < 2:
+        raise ValueError(f"n_bags={n_bags!r} is out of range; give a whole number from 2.")
+    if n_trees < 2:
+        raise ValueError(f"n_trees={n_trees!r} leaves nothing to average; give 2 or more.")
+    shares = column_share if isinstance(column_share, tuple) else (column_share, column_share)
+    numbers = all(isinstance(s, int | float) and not isinstance(s, bool) for s in shares)
+    if not numbers or len(shares) != 2 or not 0 < shares[0] <= shares[1] <= 1:
+        raise ValueError(
+            f"column_share={column_share!r} is out of range; give a number above 0, at most 1, or "
+            "two such, ascending."
+        )
+    return shares
+
+
+def _known_columns(
+    varying: Ints, shares: tuple[float, float], rng: np.random.Generator
+) -> npt.NDArray[np.int32]:
+    """Columns of one bag, at least two where there are two."""
+    wanted = round(rng.uniform(*shares) * varying.size)
+    n_known = min(max(wanted, 2), varying.size)
+    return np.asarray(rng.choice(varying, n_known, replace=False))
+
+
+def _cheaper(score: Score, n_columns: int, n_known: int) -> Score:
+    """Score of trees on part of the columns: naming a column costs less."""
+    if not isinstance(score.prior, PenaltyPrior) or n_known == 0:
+        return score
+    penalty = max(score.prior.penalty - math.log(n_columns / n_known), 0.0)
+    return replace(score, prior=PenaltyPrior(penalty))
+
+
+def _bag_rows(rows: Rows, copies: Copies, features: npt.NDArray[np.int64]) -> Rows:
+    """Rows of one bag: those that are in it, on its features, with their copies as weight."""
+    inside = copies > 0
+    return Rows(
+        np.ascontiguousarray(rows.codes[inside][:, features]),
+        rows.target[inside],
+        rows.weight[inside] * copies[inside],
+    )
+
+
+def _resampled(
+    found: TreePosterior, rng: np.random.Generator, features: npt.NDArray[np.int64]
+) -> TreeBatch:
+    """Trees of one bag, drawn by weight where they have weights, on the table's features."""
+    trees = found.trees
+    if np.ptp(found.log_weight) > 0:
+        trees = trees[rng.choice(len(trees), len(trees), p=found.weights)]
+    named = features[np.maximum(trees.feature, 0)] if features.size else trees.feature
+    feature = np.where(trees.feature >= 0, named, trees.feature).astype(np.int32)
+    return replace(trees, feature=feature)
+
+
+def _stacked(batches: list[TreeBatch]) -> TreeBatch:
+    """One batch of all trees."""
+    width = max(int(batch.n_nodes.max()) for batch in batches)
+    whole = empty_batch(sum(map(len, batches)), width)
+    first = 0
+    for batch in batches:
+        part, used = slice(first, first + len(batch)), min(batch.feature.shape[1], width)
+        whole.feature[part, :used] = batch.feature[:, :used]
+        whole.cut[part, :used] = batch.cut[:, :used]
+        whole.left[part, :used] = batch.left[:, :used]
+        whole.n_nodes[part] = batch.n_nodes
+        first += len(batch)
+    return whole
+
+
+def outside_probability(bags: Bags) -> tuple[Floats, Floats]:
+    """P(y | x_i) [n, C] by the trees whose bag lacks row i, without its count, and their share [n].
+
+    A row that is in every bag has no such tree: it gets an even guess, and share 0.
+    """
+    rows, labels, model = bags.rows, bags.labels, class_leaf(bags.score)
+    counts, _ = node_sums(bags.trees, rows.codes, labels, rows.weight, model)
+    total = np.zeros((len(labels), model.n_classes))
+    n_outside = np.zeros(len(labels))
+    for b, copies in enumerate(bags.copies):
+        outside = np.flatnonzero(copies == 0)
+        mine = np.flatnonzero(bags.bag == b)
+        leaf = route(bags.trees[mine], rows.codes[outside])
+        at_leaf = counts[mine[:, None], leaf] + model.concentration
+        at_leaf[:, np.arange(outside.size), labels[outside]] -= rows.weight[outside]
+        total[outside] += (at_leaf / at_leaf.sum(axis=-1, keepdims=True)).sum(axis=0)
+        n_outside[outside] += mine.size
+    total[n_outside == 0] = 1 / model.n_classes
+    return total / np.maximum(n_outside, 1)[:, None], n_outside / len(bags.trees)
+
+
+def out_of_bag(posterior: TreePosterior) -> LeaveOneOut:
+    """Score every training row by the trees that never saw it; rows in every bag have weight 0.
+
+    ``effective`` is the share of trees that score the row.
+    """
+    bags = posterior.solution
+    if not isinstance(bags, Bags):
+        raise ValueError("This posterior is not bagged; use leave_one_out.")
+    if bags.copies.shape[1] != len(bags.rows.target):
+        raise ValueError("A file does not keep which rows were in which bag; fit again.")
+    return _scored(*outside_probability(bags), bags)
+
+
+def _scored(probability: Floats, share: Floats, bags: Bags) -> LeaveOneOut:
+    sharp = sharpened(probability, bags.sharpness)
+    log_prob = np.log(sharp[np.arange(len(sharp)), bags.labels])
+    return LeaveOneOut(log_prob, share, np.where(share > 0, bags.rows.weight, 0.0))
+
+
+def sharpened(probability: Floats, sharpness: float) -> Floats:
+    """Power of probabilities [n, C], normalised.
+
+    >>> sharpened(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
+    [[0.941, 0.059]]
+    """
+    power = (probability / probability.max(axis=1, keepdims=True)) ** sharpness
+    return np.asarray(power / power.sum(axis=1, keepdims=True))
+
+
+def best_sharpness(probability: Floats, target: Ints, weight: Floats) -> float:
+    """Power of probabilities [n, C] with the best log score of the targets [n].
+
+    The log score is concave in the power; one row's worth of doubt keeps it from running away on
+    rows that are all right.
+    """
+    if not len(target) or probability.shape[1] < 2:
+        return 1.0
+    row, even = np.arange(len(target)), 1 / probability.shape[1]
+
+    def loss(log_power: float) -> float:
+        sharp = sharpened(probability, math.exp(log_power))[row, target]
+        doubt = 1 / (weight.sum() + 1)
+        mixed = np.log((1 - doubt) * sharp + doubt * even)
+        return -float(weight @ mixed)
+
+    edge = math.log(SHARPEST)
+    return math.exp(minimize_scalar(loss, bounds=(-edge, edge), method="bounded").x)

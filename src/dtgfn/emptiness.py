@@ -1,0 +1,179 @@
+"""How empty the space around a row is, by posterior trees that tell normal rows from background.
+
+A leaf that holds n normal rows and the background mass b stands for the density ratio
+(n + a) / (b + a); times the background's own density q(x) it is the density p(x) of normal rows,
+in units of the columns' spread. In k columns, 1 / p(x)^(1/k) is then the side of the cube around
+x that one row has to itself: the emptiness at x, a length. It is averaged over the trees of a
+view, then over views by the power mean of exponent 1/2.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dtgfn.background import Background, background_shares, view_rows
+from dtgfn.inference import ENGINES
+from dtgfn.kernels import Codes, Floats
+from dtgfn.leaves import DirichletLeaf
+from dtgfn.progress import Progress, silent
+from dtgfn.score import Score, SplitPenalty, make_score
+from dtgfn.trees import TreeBatch, route
+
+MIN_SECONDS = 0.1  # what an engine gets when the budget is nearly over
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Posterior trees over a few columns.
+
+    Attributes
+    ----------
+    columns : tuple of int
+    trees : TreeBatch
+        B trees; their feature j is the j-th of these columns.
+    weights : float64 [B]
+        Their posterior weights, summing to one.
+    normal, background : float64 [B, N]
+        Weight of training rows at each leaf, and background mass at each node.
+    log_evidence : float
+        log Z of the view, nan where the engine cannot tell.
+
+    """
+
+    columns: tuple[int, ...]
+    trees: TreeBatch
+    weights: Floats
+    normal: Floats
+    background: Floats
+    log_evidence: float
+
+
+def infer_views(
+    background: Background,
+    columns: Sequence[tuple[int, ...]],
+    cells: Codes,
+    weight: Floats,
+    *,
+    n_thresholds: int,
+    n_trees: int,
+    time_budget: float | None,
+    rng: np.random.Generator,
+    max_depth: int,
+    leaf_concentration: float,
+    split_penalty: SplitPenalty,
+    temperature: float,
+    progress: Progress = silent,
+    **engine: Any,
+) -> tuple[View, ...]:
+    """Infer ``n_trees`` trees in each of several sets of columns; for one tree, the best one.
+
+    ``cells`` [n, columns] and ``weight`` [n] are of the normal rows; ``engine`` is what
+    ``infer_view`` hands on. When ``time_budget`` seconds are over, the remaining sets are left out.
+    """
+    started = time.monotonic()
+    views: list[View] = []
+    for chosen in columns:
+        left = None if time_budget is None else time_budget - (time.monotonic() - started)
+        if views and left is not None and left <= 0:
+            break
+        progress("views", len(views) / len(columns))
+        score = make_score(
+            DirichletLeaf(2, leaf_concentration),
+            n_features=len(chosen),
+            n_thresholds=n_thresholds,
+            max_depth=max_depth,
+            split_penalty=split_penalty,
+            temperature=temperature,
+        )
+        seconds = None if left is None else max(left, MIN_SECONDS)
+        views.append(
+            infer_view(
+                background, chosen, cells, weight, score, n_trees, rng,
+                time_budget=seconds, **engine
+            )
+        )  # fmt: skip
+    return tuple(views)
+
+
+def infer_view(
+    background: Background,
+    columns: tuple[int, ...],
+    cells: Codes,
+    weight: Floats,
+    score: Score,
+    n_trees: int,
+    rng: np.random.Generator,
+    *,
+    engine: str,
+    time_budget: float | None,
+    n_jobs: int | None,
+    options: dict[str, Any],
+) -> View:
+    """Infer the trees of one view by an engine, with the engine's own options."""
+    posterior = ENGINES[engine](
+        view_rows(background, columns, cells, weight, rng),
+        score,
+        column=np.arange(len(columns), dtype=np.int32),
+        n_columns=len(columns),
+        n_trees=n_trees,
+        random_state=int(rng.integers(2**31)),
+        time_budget=time_budget,
+        n_jobs=n_jobs,
+        **options,
+    )
+    alone = n_trees == 1
+    trees = posterior.best_tree if alone else posterior.trees
+    return View(
+        columns=columns,
+        trees=trees,
+        weights=np.ones(1) if alone else posterior.weights,
+        normal=leaf_weights(trees, pick(cells, columns), weight),
+        background=background_shares(background, columns, trees) * weight.sum(),
+        log_evidence=posterior.log_evidence,
+    )
+
+
+def pick(cells: Codes, columns: Sequence[int]) -> Codes:
+    """Cells of some columns, as the compiled loops want them."""
+    return np.ascontiguousarray(cells[:, list(columns)])
+
+
+def leaf_weights(trees: TreeBatch, cells: Codes, weight: Floats) -> Floats:
+    """Weight of the rows [n] at each leaf [B, N]."""
+    total = np.zeros(trees.feature.shape)
+    for b, leaf in enumerate(route(trees, cells)):
+        total[b] = np.bincount(leaf, weights=weight, minlength=trees.feature.shape[1])
+    return total
+
+
+def emptiness(
+    views: Sequence[View],
+    cells: Codes,
+    log_density: Floats,
+    leaf_concentration: float,
+    own_weight: Floats | None = None,
+) -> Floats:
+    """Side of the empty cube around each row [n], averaged over trees and views.
+
+    ``log_density`` [n, columns] is the background's. With ``own_weight`` [n] each row is a
+    training row, and is judged by its leaves without that much of itself.
+    """
+    total = np.zeros(len(cells))
+    for view in views:
+        leaf = route(view.trees, pick(cells, view.columns))
+        normal = np.take_along_axis(view.normal, leaf, axis=1)
+        mass = np.take_along_axis(view.background, leaf, axis=1)
+        if own_weight is not None:
+            normal = np.maximum(normal - own_weight, 0.0)
+        power = 1.0 / len(view.columns)
+        odds = (mass + leaf_concentration) / (normal + leaf_concentration)
+        density = log_density[:, list(view.columns)].sum(axis=1)
+        side = (view.weights @ odds**power) * np.exp(-power * density)
+        # Between the mean of logs, where views add up, and the mean, where one view is enough.
+        total += np.sqrt(side)
+    return np.asarray((total / len(views)) ** 2)
