@@ -39,7 +39,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dtgfn.estimators import DTGFNClassifier, DTGFNRegressor
 
-LIMIT = 600.0  # seconds after which a table counts as hung
+LIMIT = 300.0  # seconds after which a table counts as hung
 N_JOBS = 2
 
 
@@ -335,6 +335,7 @@ def main() -> None:
         n_crashes += "crash" in found
         results[f"{task.kind} {task.name}"] = found
         report_row(report, task, found)
+        report.write(arguments.out)  # also of a run that is broken off
     if report is not None:
         report.say("Figures with slashes: ours / random forest / linear model.")
         if any("log_loss" in run.get("ours", {}) for run in results.values()):

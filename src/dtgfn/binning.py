@@ -144,9 +144,7 @@ def check_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Floats | 
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(
-            "sample_weight holds what is no number; give one number per row."
-        ) from None
+        raise ValueError("sample_weight holds no numbers; give one number per row.") from None
     if weights.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has shape {weights.shape}, but must have one weight for each of the "
