@@ -111,7 +111,11 @@ def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Prob
     ranks = np.zeros((varying.size, n_rows), dtype=np.uint16)
     codes_seen = []
     for i, f in enumerate(varying):
-        seen, ranks[i] = np.unique(codes[:, f], return_inverse=True)
+        here = codes[:, f]
+        seen = np.flatnonzero(np.bincount(here))
+        place = np.zeros(seen[-1] + 1, np.uint16)
+        place[seen] = np.arange(len(seen))
+        ranks[i] = place[here]
         codes_seen.append(seen)
     rank_code = np.zeros((varying.size, max(map(len, codes_seen), default=1)), dtype=np.int32)
     for i, seen in enumerate(codes_seen):
