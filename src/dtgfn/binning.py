@@ -56,9 +56,7 @@ class ColumnSpec:
     name: str
     kind: Kind
     thresholds: Floats  # [q] as in Feature; empty for categories
-    categories: tuple[
-        str, ...
-    ]  # sorted; of more than 254 the frequent ones, others are unseen
+    categories: tuple[str, ...]  # sorted; of more than 254 the frequent ones, others are unseen
     has_missing: bool
 
 
