@@ -357,6 +357,15 @@ def test_indicators_mean_what_they_say(train, test):
         assert codes[:, place].tolist() == (expected if feature.n_cuts else [0] * len(test))
 
 
+def test_identifiers_of_a_large_table_are_not_categories():
+    names = [f"row {k}" for k in range(5000)]
+    names[10:13] = ["common"] * 3  # three of 5000 are more than one in 2000
+    binner = fit_binner(as_table([[name] for name in names]))
+    assert binner.columns[0].categories == ("common",)
+    only_rare = fit_binner(as_table([[f"row {k}"] for k in range(5000)]))
+    assert only_rare.columns[0].categories == ("row 0",)
+
+
 def test_only_the_254_most_frequent_categories_count():
     names = [f"{i:03d}" for i in range(300)]
     twice = names[100:]

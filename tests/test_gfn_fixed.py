@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from dtgfn.engines.exact import infer_exact
+from dtgfn.engines.exact.budget import run_here
 from dtgfn.engines.exact.problem import make_problem
 from dtgfn.engines.gfn.checkpoint import Checkpoint
 from dtgfn.engines.gfn.fixed import balance
 from dtgfn.engines.gfn.fixed import sampler as sampler_module
 from dtgfn.engines.gfn.fixed.levels import known_nodes
+from dtgfn.engines.gfn.fixed.mdp import WIDEST_PAIRED, Graph
 from dtgfn.engines.gfn.fixed.paths import UNSEEN
 from dtgfn.engines.gfn.fixed.policy import choose, fill_residuals, promising_cuts
 from dtgfn.engines.gfn.fixed.sampler import FixedSampler
@@ -27,7 +29,8 @@ from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
 from dtgfn.engines.gfn.settings import make_settings
 from dtgfn.engines.gfn.state import start_state
 from dtgfn.engines.gfn.trainer import step, train
-from dtgfn.score import log_reward, merge_rows
+from dtgfn.leaves import DirichletLeaf
+from dtgfn.score import Rows, log_reward, make_score, merge_rows
 from dtgfn.trees import TreeBatch, canonical_keys, check_trees, empty_batch
 
 TWO_COLUMNS = np.array([[0, 1], [1, 0], [3, 2], [3, 0], [1, 2]])
@@ -974,3 +977,46 @@ def test_settling_twice_changes_nothing_and_training_hopes_again(monkeypatch):
     assert sampler.cautious
     steps(sampler, 1, hard_case())
     assert not sampler.cautious
+
+
+def test_indicators_are_summed_like_other_features():
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 2, (60, 4)).astype(np.uint16)
+    codes[:, 3] = rng.integers(0, 5, 60)
+    target = rng.integers(0, 3, 60).astype(np.int32)
+    score = make_score(DirichletLeaf(3, 0.1), n_features=4, n_thresholds=4, max_depth=3)
+    rows = Rows(codes, target, np.ones(60))
+    problem = make_problem(rows, score, np.arange(4, dtype=np.int32), 4)
+    graph = Graph(problem, 1, run_here)
+    held = {0: np.ones(60, dtype=bool)}  # rows of each node of a level
+    for at in range(2):
+        level, below = graph.levels[at], {}
+        nodes = np.array(sorted(held))
+        graph.look_at(at, nodes)
+        for node in nodes:
+            start, n_cuts = level.start[node], level.n_cuts[node]
+            varying = [np.unique(codes[held[node], f]) for f in range(4)]
+            assert n_cuts == sum(len(seen) - 1 for seen in varying)
+            for e in range(start, start + n_cuts):
+                feature = problem.feature[level.cuts.feature[e]]
+                goes_left = codes[:, feature] <= level.cuts.low[e]
+                children = graph.reach(at, np.array([node]), np.array([e]))[0]
+                for side, rows_there in enumerate(
+                    (held[node] & goes_left, held[node] & ~goes_left)
+                ):
+                    counts = np.bincount(target[rows_there], minlength=3)
+                    assert level.cuts.sums[e, side].tolist() == counts.tolist()
+                    below[int(children[side])] = rows_there
+        held = below
+
+
+def test_cuts_of_a_very_wide_table_are_not_paired():
+    rng = np.random.default_rng(0)
+    score = make_score(DirichletLeaf(2, 0.1), n_features=90, n_thresholds=99, max_depth=3)
+    for n_columns, tail_levels in ((20, 2), (90, 1)):
+        codes = rng.integers(0, 100, (300, n_columns)).astype(np.uint16)
+        rows = Rows(codes, (codes[:, 0] > 50).astype(np.int32), np.ones(300))
+        column = np.arange(n_columns, dtype=np.int32)
+        problem = make_problem(rows, score, column, n_columns)
+        assert (problem.max_cuts > WIDEST_PAIRED) == (tail_levels == 1)
+        assert Graph(problem, 2, run_here).tail_levels == tail_levels

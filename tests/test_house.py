@@ -25,6 +25,7 @@ ORDER = [
     "posterior",
     "importance",
     "progress",
+    "targets",
     "training",
     "container",
     "engines.exact.problem",

@@ -21,6 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 MAX_THRESHOLDS = 65_000  # a code, with one more for missing, must fit in uint16
 MAX_CATEGORIES = 254
+RARE = 1 / 2000  # share of the rows below which a category of such a column does not count
 
 NONE: Floats = np.empty(0)
 HALF: Floats = np.array([0.5])
@@ -55,7 +56,7 @@ class ColumnSpec:
     name: str
     kind: Kind
     thresholds: Floats  # [q] as in Feature; empty for categories
-    categories: tuple[str, ...]  # sorted, the 254 most frequent; rarer ones count as unseen
+    categories: tuple[str, ...]  # sorted; of more than 254 the frequent ones, others are unseen
     has_missing: bool
 
 
@@ -115,7 +116,7 @@ def fit_binner(
     [[0, 1], [4, 0]]
     """
     check_settings(binning, n_thresholds)
-    weights = _checked_weights(sample_weight, table.n_rows)
+    weights = check_weights(sample_weight, table.n_rows)
     if weights is not None and not weights.all():
         table, weights = take(table, weights > 0), weights[weights > 0]
     if weights is not None:  # by a power of two: exact, and no sum of weights overflows
@@ -137,10 +138,14 @@ def check_settings(binning: object, n_thresholds: object) -> None:
         )
 
 
-def _checked_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Floats | None:
+def check_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Floats | None:
+    """Weights of rows as numbers [n], refused if they are none."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight holds no numbers; give one number per row.") from None
     if weights.shape != (n_rows,):
         raise ValueError(
             f"sample_weight has shape {weights.shape}, but must have one weight for each of the "
@@ -185,7 +190,10 @@ def _frequent_categories(column: Column, weights: Floats | None) -> tuple[tuple[
         counted = np.ones(len(cells)) if weights is None else weights
         order = np.argsort(counted)  # so that the sums do not depend on the order of the rows
         mass = np.bincount(index[order], counted[order])[: len(categories)]
-        kept = np.sort(np.argsort(-mass, kind="stable")[:MAX_CATEGORIES])
+        order = np.argsort(-mass, kind="stable")[:MAX_CATEGORIES]
+        # One of a few rows in thousands cannot pay for a split, but every row set would count it.
+        common = order[mass[order] >= RARE * mass.sum()]
+        kept = np.sort(common if len(common) else order[:1])
         categories = [categories[index] for index in kept]
     return tuple(categories), has_missing
 

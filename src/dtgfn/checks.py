@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from numbers import Integral, Real
 
+import numpy as np
+
 
 def check_choice(name: str, value: object, allowed: Iterable[str | None]) -> None:
     """Refuse a value that is not among the allowed ones."""
@@ -29,3 +31,9 @@ def check_range(name: str, value: object, low: float, high: float) -> None:
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not low <= value <= high:  # type: ignore[operator]
         raise ValueError(f"{name}={value!r} is out of range; give a number from {low} to {high}.")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Refuse what is neither true nor false: the text "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}={value!r} is not known; give True or False.")

@@ -17,7 +17,7 @@ import dtgfn
 
 if TYPE_CHECKING:
     from dtgfn.estimators.base import PosteriorEstimator
-    from dtgfn.tables import Column
+    from dtgfn.tables import Column, Table
 
 app = typer.Typer(
     help="The Bayesian posterior over decision trees of a table.",
@@ -136,14 +136,17 @@ def fit(
     from dtgfn.checks import check_choice
     from dtgfn.estimators import DTGFNClassifier, DTGFNRegressor
     from dtgfn.files import read_table
+    from dtgfn.inference import ENGINES
     from dtgfn.storage import check_replaceable, save
     from dtgfn.summary import summarise, summary_text
     from dtgfn.tables import split_column
 
     check_choice("--task", task, ("classify", "regress"))
+    check_choice("--engine", engine, tuple(ENGINES))
     _check_out(out, data)
     check_replaceable(out)
     label_column, table = split_column(read_table(data), target)
+    _check_target(label_column, table, task)
     weight = None
     if sample_weight is not None:
         weight_column, table = split_column(table, sample_weight)
@@ -247,6 +250,28 @@ def show(
         _print_json(summary)
     else:
         typer.echo(summary_text(summary))
+
+
+def _check_target(column: Column, table: Table, task: str) -> None:
+    """Refuse, in the words of a file, a target that cannot be learned."""
+    import pandas
+
+    absent = pandas.isna(column.values)
+    if absent.any():
+        which = "every row" if absent.all() else f"row {int(absent.argmax()) + 1} of the table"
+        raise ValueError(f"Column {column.name!r} is empty in {which}; drop such rows, or fill it.")
+    if task == "regress" and column.kind == "category":
+        from dtgfn.tables import parse_number
+
+        text = next(text for text in column.values if parse_number(text) is None)
+        raise ValueError(
+            f"Column {column.name!r} holds {text!r}, which is not a number; leave out --task "
+            "regress to predict classes."
+        )
+    if table.n_columns == 0:
+        raise ValueError(
+            f"There is no column besides {column.name!r}; add some to predict it from."
+        )
 
 
 def _labels(column: Column) -> Any:

@@ -82,6 +82,7 @@ def _read_csv(stream: TextIO, what: str, separator: str) -> Table:
                 "or write the file without the row index."
             )
         check_names(names)
+        _refuse_other_separator(names, what, separator)
         if len(first[1]) != len(names):  # pandas would make an index of the surplus
             _refuse_ragged(stream, what, separator, len(names))
         stream.seek(0)
@@ -101,6 +102,17 @@ def _read_csv(stream: TextIO, what: str, separator: str) -> Table:
     frame.columns = names
     columns = tuple(map(numbers_if_all_parse, as_table(frame).columns))
     return Table(columns, len(frame), named=True)
+
+
+def _refuse_other_separator(names: list[str], what: str, separator: str) -> None:
+    """Refuse a file whose only column has a name that looks like several."""
+    for other, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars"), (",", "commas")):
+        if len(names) == 1 and other != separator and other in names[0]:
+            wanted = "tabs" if separator == "\t" else "commas"
+            raise TableError(
+                f"The first line of {what} has {called}, not {wanted}, between its names; save it "
+                f"with {wanted}" + (", or name it .tsv." if other == "\t" else ".")
+            )
 
 
 def _records(stream: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:

@@ -25,6 +25,7 @@ from dtgfn.posterior import TreePosterior
 from dtgfn.progress import progress_bar
 from dtgfn.score import SplitPenalty, make_score
 from dtgfn.tables import as_table
+from dtgfn.targets import as_target
 from dtgfn.temperature import LeaveOneOut, choose_temperature, leave_one_out
 from dtgfn.training import make_training_data
 
@@ -140,7 +141,7 @@ def infer(
     table = as_table(X)
     data = make_training_data(
         table,
-        np.asarray(y),
+        as_target(y),
         DirichletLeaf(1, leaf_concentration) if leaf is None else leaf,
         binning=binning,
         n_thresholds=n_thresholds,

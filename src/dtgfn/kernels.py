@@ -1,4 +1,4 @@
-"""The numba loops that trees, scores and engines share: routing rows and counting them."""
+"""The numba loops that trees, scores and engines share: routing, counting and merging rows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dtgfn.leaves import add_row
 Codes = npt.NDArray[np.uint16]
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
+Longs = npt.NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
@@ -95,3 +96,20 @@ def write_preorder(
                 pending[n_pending + 1] = left[b, node]
                 n_pending += 2
         length[b] = n_words
+
+
+def distinct_codes(codes: Codes) -> tuple[Longs, Longs]:
+    """Where each distinct row is first [P], in ascending order of codes, and who is who [n].
+
+    As ``numpy.unique(codes, axis=0)``, which compares rows cell by cell and takes minutes on a
+    large table with many categories: big-endian, their bytes have the same order.
+
+    >>> [found.tolist() for found in distinct_codes(np.array([[2, 1], [1, 9], [2, 1]], np.uint16))]
+    [[1, 0], [1, 0, 1]]
+    """
+    n_rows, width = codes.shape
+    if width == 0:
+        return np.zeros(min(n_rows, 1), np.int64), np.zeros(n_rows, np.int64)
+    whole = np.ascontiguousarray(codes, dtype=">u2").view(f"V{2 * width}").ravel()
+    _, first, member = np.unique(whole, return_index=True, return_inverse=True)
+    return first, member

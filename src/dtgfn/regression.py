@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammaln, stdtr, stdtrit
 
 from dtgfn.forest import leaves_of
-from dtgfn.kernels import Codes, Floats
+from dtgfn.kernels import Codes, Floats, distinct_codes
 from dtgfn.leaves import NormalLeaf
 from dtgfn.posterior import TreePosterior
 from dtgfn.predict import CountedTrees, count_trees, merge_weights, tree_weights
@@ -76,7 +76,8 @@ def predictive_quantiles(
     if tree is None:
         weight = merge_weights(counted, tree_weights(posterior, weighting))
     students = leaf_students(counted.sums, leaf)
-    distinct, member = np.unique(codes, axis=0, return_inverse=True)
+    chosen, member = distinct_codes(codes)
+    distinct = codes[chosen]
     piece = max(1, BLOCK // len(weight))
     out = np.empty((len(distinct), len(levels)))
     for first in range(0, len(distinct), piece):
@@ -84,7 +85,7 @@ def predictive_quantiles(
         here = Students(*(part[reached] for part in students))
         for column, level in enumerate(levels):
             out[first : first + piece, column] = mixture_quantile(here, weight, float(level))
-    return np.asarray(leaf.location + leaf.scale * out[member.ravel()])
+    return np.asarray(leaf.location + leaf.scale * out[member])
 
 
 def leaf_students(sums: Floats, leaf: NormalLeaf) -> Students:

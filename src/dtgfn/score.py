@@ -19,9 +19,9 @@ from numbers import Real
 import numpy as np
 
 from dtgfn.checks import check_range
-from dtgfn.kernels import Codes, Floats, Ints, node_code_ranges
+from dtgfn.kernels import Codes, Floats, Ints, distinct_codes, node_code_ranges
 from dtgfn.leaves import LeafModel, log_marginals
-from dtgfn.trees import TreeBatch, node_depths, node_sums
+from dtgfn.trees import TreeBatch, distinct_trees, node_depths, node_sums
 
 SplitPenalty = str | float | tuple[str, float, float]
 
@@ -40,13 +40,11 @@ class Rows:
 
 def merge_rows(rows: Rows) -> Rows:
     """Merge rows that are equal in codes and target: no tree can tell them apart."""
-    n_rows, n_features = rows.codes.shape
-    words = np.ascontiguousarray(rows.target).view(np.uint16).reshape(n_rows, -1)
-    distinct, member = np.unique(np.hstack([rows.codes, words]), axis=0, return_inverse=True)
-    weight = np.zeros(len(distinct))
-    np.add.at(weight, member.ravel(), rows.weight)
-    codes, words = (np.ascontiguousarray(part) for part in np.hsplit(distinct, [n_features]))
-    return Rows(codes, words.view(rows.target.dtype).ravel(), weight)
+    words = np.ascontiguousarray(rows.target).view(np.uint16).reshape(len(rows.target), -1)
+    first, member = distinct_codes(np.hstack([rows.codes, words]))
+    weight = np.zeros(len(first))
+    np.add.at(weight, member, rows.weight)
+    return Rows(rows.codes[first], rows.target[first], weight)
 
 
 @dataclass(frozen=True)
@@ -211,5 +209,8 @@ def _rule_terms(trees: TreeBatch, rows: Rows, stop: Floats) -> Floats:
 
 def log_reward(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """Log R of each tree [B]: likelihood plus prior, before the temperature."""
+    first, member = distinct_trees(trees)  # draws of a narrow posterior are often equal
+    trees = trees[first]
     sums, n_rows = node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)
-    return _leaf_sum(trees, sums, score) + _prior_sum(trees, rows, n_rows, score)
+    reward = _leaf_sum(trees, sums, score) + _prior_sum(trees, rows, n_rows, score)
+    return np.asarray(reward[member])

@@ -6,10 +6,11 @@ import datetime
 import difflib
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from os import PathLike
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -82,7 +83,8 @@ def split_column(table: Table, name: str) -> tuple[Column, Table]:
     ('category', ('x0',))
     """
     if name not in table.names:
-        close = difflib.get_close_matches(name, table.names, n=1)
+        same = [known for known in table.names if known.strip().lower() == name.strip().lower()]
+        close = same or difflib.get_close_matches(name, table.names, n=1)
         hint = f" did you mean {close[0]!r}?" if close else ""
         raise TableError(
             f"There is no column {name!r};{hint} the columns are {listing(table.names)}."
@@ -173,6 +175,7 @@ def _as_array(X: Any) -> npt.NDArray[Any]:
         raise TypeError(
             "This is sparse data, but dense data is required: convert with X.toarray()."
         )
+    _refuse_no_rows(X)
     if isinstance(X, np.ma.MaskedArray):
         shown = X.data.astype(object)
         shown[np.ma.getmaskarray(X)] = None
@@ -198,6 +201,20 @@ def _as_array(X: Any) -> npt.NDArray[Any]:
         )
     _check_shape(array.shape[0], array.shape[1])
     return array
+
+
+def _refuse_no_rows(X: Any) -> None:
+    """Refuse what numpy would take for one cell: text, a dict, nothing, rows that are dicts."""
+    way_out = "give rows by columns: an array, a list of rows, or a pandas or polars frame"
+    if X is None or isinstance(X, str | bytes | PathLike):
+        too = " (of a file, what pandas.read_csv returns)" if X is not None else ""
+        raise TableError(f"X is {X!r}, not a table; {way_out}{too}.")
+    if isinstance(X, list | tuple) and X and isinstance(X[0], dict):
+        raise TableError(f"X is a list of dicts; {way_out}, such as pandas.DataFrame(X).")
+    if isinstance(X, dict | set | Iterator):
+        raise TableError(f"X is a {type(X).__name__}, not a table; {way_out}.")
+    if getattr(getattr(X, "dtype", None), "names", None):
+        raise TableError(f"X is an array of records; {way_out}, such as pandas.DataFrame(X).")
 
 
 def _check_shape(n_rows: int, n_columns: int) -> None:

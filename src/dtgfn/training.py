@@ -15,9 +15,9 @@ from dtgfn.kernels import Floats, Ints
 from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
 from dtgfn.score import Rows
 from dtgfn.tables import Table, listing, take
+from dtgfn.targets import check_classes, check_numbers
 
 MAX_CLASSES = 1000
-MAX_NUMBER = 1e150  # beyond, squares overflow
 MAX_WEIGHT = 1e9  # beyond, differences of log gammas lose their digits
 
 
@@ -121,51 +121,6 @@ def fitted_normal(leaf: NormalLeaf, y: Floats, weight: Floats) -> NormalLeaf:
     if not scale > 1e-12 * max(abs(location), 1e-300):
         scale = 1.0
     return replace(leaf, location=location, scale=scale)
-
-
-def check_classes(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return y if it can be class labels."""
-    check_labels(y)
-    broken = y[y != np.rint(y)] if y.dtype.kind == "f" else y[:0]
-    if broken.size:
-        raise ValueError(
-            f"y holds numbers such as {broken[0]:g}, not classes; bin it, or use DTGFNRegressor."
-        )
-    return y
-
-
-def check_numbers(y: npt.NDArray[Any]) -> Floats:
-    """Return y as finite numbers."""
-    try:
-        numbers = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        text = next((value for value in y.tolist() if not isinstance(value, int | float)), y[0])
-        raise ValueError(
-            f"y holds {text!r}, which is not a number; use DTGFNClassifier for labels."
-        ) from None
-    bad = np.flatnonzero(~np.isfinite(numbers))
-    if bad.size:
-        what = "NaN" if np.isnan(numbers[bad[0]]) else "infinity"
-        raise ValueError(
-            f"Input y contains {what}: row {bad[0]} has no target; drop such rows before fitting."
-        )
-    largest = float(np.abs(numbers).max(initial=0.0))
-    if largest > MAX_NUMBER:
-        raise ValueError(f"y holds {largest:g}, larger than {MAX_NUMBER:g}; rescale it.")
-    return np.asarray(numbers + 0.0)  # makes 0.0 of -0.0
-
-
-def check_labels(y: npt.NDArray[Any]) -> None:
-    """Refuse labels that are missing or infinite."""
-    absent = np.flatnonzero(pandas.isna(y))
-    if absent.size:
-        raise ValueError(
-            f"Input y contains NaN: row {absent[0]} has no label; drop such rows before fitting."
-        )
-    if y.dtype.kind == "f" and np.isinf(y).any():
-        raise ValueError(
-            f"Input y contains infinity in row {np.flatnonzero(np.isinf(y))[0]}; give class labels."
-        )
 
 
 def class_places(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Ints:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.kernels import Codes, Floats, Ints, route_rows, sum_nodes, write_preorder
+from dtgfn.kernels import Codes, Floats, Ints, Longs, route_rows, sum_nodes, write_preorder
 from dtgfn.leaves import LeafModel
 
 LEAF = -1
@@ -126,6 +126,19 @@ def canonical_keys(trees: TreeBatch) -> list[bytes]:
     length = np.empty(len(trees), dtype=np.int64)
     write_preorder(trees.feature, trees.cut, trees.left, words, length)
     return [words[b, :n].tobytes() for b, n in enumerate(length.tolist())]
+
+
+def distinct_trees(trees: TreeBatch) -> tuple[Longs, Longs]:
+    """Where each distinct tree is first [D], and which of them every tree is [B].
+
+    >>> batch = from_splits([{(): (0, 3)}, {}, {(): (0, 3)}])
+    >>> [found.tolist() for found in distinct_trees(batch)]
+    [[0, 1], [0, 1, 0]]
+    """
+    place: dict[bytes, int] = {}
+    keys = canonical_keys(trees)
+    member = np.array([place.setdefault(key, len(place)) for key in keys], dtype=np.int64)
+    return np.unique(member, return_index=True)[1], member
 
 
 def check_trees(trees: TreeBatch, n_features: int, n_codes: int) -> None:

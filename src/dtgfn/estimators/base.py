@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from dtgfn.binning import Binner, Binning, encode
 from dtgfn.checks import check_choice
@@ -30,6 +30,7 @@ from dtgfn.predict import (
 from dtgfn.score import SplitPenalty
 from dtgfn.streaming import extend_posterior
 from dtgfn.tables import Table, as_table
+from dtgfn.targets import as_target
 from dtgfn.trees import TreeBatch
 
 # What only a GFlowNet has, by the estimators' parameter names; its defaults are its silence.
@@ -74,6 +75,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     ) -> tuple[Table, npt.NDArray[Any]]:
         """Training columns and target as they were given, checked for their shape."""
         check_choice("inference", self.inference, tuple(ENGINES))
+        check_choice("weighting", self.weighting, WEIGHTINGS)  # not after an hour of training
         table = as_table(X)
         self._check_columns(X, table, reset=reset)
         if y is None:
@@ -81,7 +83,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
-        return table, column_or_1d(y, warn=True)
+        return table, as_target(y)
 
     def _infer(
         self,
@@ -141,7 +143,14 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         self._forget()
 
     def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        try:
+            generator = check_random_state(self.random_state)
+        except ValueError:
+            raise ValueError(
+                f"random_state={self.random_state!r} is not usable; give a whole number from 0 to "
+                f"{2**32 - 1}, a numpy RandomState, or None."
+            ) from None
+        return int(generator.randint(np.iinfo(np.int32).max))
 
     def _forget(self) -> None:
         """Drop what was computed from another posterior.
@@ -194,6 +203,10 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
 
     def _engine_options(self) -> dict[str, Any]:
         """What the engine takes beyond what all of them do."""
+        if not isinstance(self.options, dict | None):
+            raise ValueError(
+                f"options={self.options!r} is not usable; give a dict of option and value, or None."
+            )
         if self.inference != "gfn":
             return self._other_options()
         named = ("leaf_order", "objective", "loss", "n_steps", "preset", "device")
@@ -222,6 +235,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     @property
     def binner_(self) -> Binner:
         """How columns became codes."""
+        check_is_fitted(self)
         binner = self.posterior_.binner
         assert binner is not None, "infer always sets it"
         return binner
@@ -229,14 +243,17 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     @property
     def log_evidence_(self) -> float:
         """Log Z of the training targets."""
+        check_is_fitted(self)
         return self.posterior_.log_evidence
 
     @property
     def temperature_(self) -> float:
         """The temperature that was used, or chosen."""
+        check_is_fitted(self)
         return self.posterior_.score.temperature
 
     @property
     def best_tree_(self) -> TreeBatch:
         """The most probable tree, a batch of one."""
+        check_is_fitted(self)
         return self.posterior_.best_tree

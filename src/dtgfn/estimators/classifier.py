@@ -10,15 +10,16 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 
-from dtgfn.binning import Binning
+from dtgfn.binning import Binning, check_weights
+from dtgfn.checks import check_flag, check_range
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.kernels import Floats
 from dtgfn.leaves import DirichletLeaf
 from dtgfn.predict import average_outputs
 from dtgfn.score import SplitPenalty
-from dtgfn.training import check_labels
+from dtgfn.tables import listing
+from dtgfn.targets import check_classes
 from dtgfn.uncertainty import Uncertainty, credible_interval, uncertainty
 
 
@@ -203,8 +204,8 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
 
     def _fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, classes: Any) -> Self:
         table, labels = self._read_training(X, y)
-        check_labels(labels)
-        check_classification_targets(labels)
+        labels = check_classes(labels)
+        check_flag("leaf_draws", self.leaf_draws)
         leaf = DirichletLeaf(1, self.leaf_concentration)
         weight = self._class_weighted(labels, sample_weight)
         extra = {"classes": classes, "n_bags": self.n_bags}
@@ -239,6 +240,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         if self.n_bags is not None:
             raise ValueError(f"n_bags={self.n_bags!r} cannot be streamed; call fit with all rows.")
         table, labels = self._read_training(X, y, reset=False)
+        labels = check_classes(labels)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
                 f"classes={classes!r} differ from those of the first call, "
@@ -281,5 +283,26 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         """Multiply the rows' weights by those of their classes."""
         if self.class_weight is None:
             return sample_weight
-        weight = compute_sample_weight(self.class_weight, labels)
-        return weight if sample_weight is None else weight * np.asarray(sample_weight)
+        given = check_weights(sample_weight, len(labels))
+        weight = compute_sample_weight(self._checked_class_weight(labels), labels)
+        return np.asarray(weight if given is None else weight * given)
+
+    def _checked_class_weight(self, labels: npt.NDArray[Any]) -> dict[Any, float] | str:
+        """Refuse weights that are no weights, or of no class."""
+        chosen = self.class_weight
+        if chosen == "balanced":
+            return "balanced"
+        if not isinstance(chosen, dict):
+            raise ValueError(
+                f"class_weight={chosen!r} is not known; give 'balanced', a dict of class and "
+                "weight, or None."
+            )
+        for name, weight in chosen.items():
+            check_range(f"class_weight[{name!r}]", weight, 0.0, 1e9)
+        present = np.unique(labels).tolist()
+        if not any(name in chosen for name in present):
+            raise ValueError(
+                f"class_weight names {listing(map(str, chosen))}, none of the classes "
+                f"{listing(map(str, present))}; spell them as in y."
+            )
+        return chosen

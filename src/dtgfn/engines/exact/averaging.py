@@ -17,7 +17,7 @@ from dtgfn.engines.exact.graph import Edges, Longs, Run, sum_rows
 from dtgfn.engines.exact.one_level import Cuts, list_cuts, make_cuts
 from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import NEGLIGIBLE, SupportLevel, carriers
-from dtgfn.kernels import Codes, Floats, Ints
+from dtgfn.kernels import Codes, Floats, Ints, distinct_codes
 from dtgfn.leaves import write_outputs
 
 # Mass of a query at a row set below this cannot change a printed probability.
@@ -32,7 +32,9 @@ def average_predictions(
     """Posterior mean of what leaves predict [n, J] for rows of codes [n, d]."""
     if codes.shape[0] == 0:
         return np.zeros((0, problem.score.leaf.n_outputs))
-    distinct, member = np.unique(codes[:, problem.feature], axis=0, return_inverse=True)
+    varying = codes[:, problem.feature]
+    chosen, member = distinct_codes(varying)
+    distinct = varying[chosen]
     n_distinct = distinct.shape[0]
     widest = max(len(here.bits) for here in support)
     piece = int(np.clip(MASS_BYTES // (8 * widest), 1, n_distinct))
@@ -40,7 +42,7 @@ def average_predictions(
     for first in range(0, n_distinct, piece):
         queries = np.ascontiguousarray(distinct[first : first + piece].T.astype(np.int32))
         out[first : first + piece] = _average_piece(problem, support, queries, run)
-    return problem.score.leaf.normalise(out)[member.ravel()]
+    return problem.score.leaf.normalise(out)[member]
 
 
 def _average_piece(

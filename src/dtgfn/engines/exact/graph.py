@@ -125,6 +125,12 @@ def count_cuts(first: int, last: int, bits: Words, loops: Loops, counts: Ints) -
     n_features, n_rows = loops.ranks.shape
     rows = np.empty(n_rows, np.int32)
     stamp = np.full(loops.rank_code.shape[1], -1, np.int64)
+    width = np.ones(n_features, np.int32)  # codes of a feature, which ascend up to the padding
+    for f in range(n_features):
+        while width[f] < loops.rank_code.shape[1]:
+            if loops.rank_code[f, width[f]] <= loops.rank_code[f, width[f] - 1]:
+                break
+            width[f] += 1
     for k in range(first, last):
         s = rows_of(bits[k], rows)
         total = 0
@@ -136,6 +142,8 @@ def count_cuts(first: int, last: int, bits: Words, loops: Loops, counts: Ints) -
                 if stamp[rank] != mark:
                     stamp[rank] = mark
                     distinct += 1
+                    if distinct == width[f]:  # most row sets show all codes long before the end
+                        break
             total += distinct - 1
         counts[k] = total
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.kernels import Floats, Ints
+from dtgfn.kernels import Floats, Ints, distinct_codes
 from dtgfn.leaves import DirichletLeaf, add_rows
 from dtgfn.score import Rows, Score, leaf_log_marginal
 
@@ -97,10 +97,10 @@ class Problem:
 
 def distinct_rows(rows: Rows, score: Score) -> tuple[npt.NDArray[np.uint16], Floats]:
     """Merge equal rows: their codes [P, d] and the leaf model's sums over each [P, K]."""
-    codes, member = np.unique(rows.codes, axis=0, return_inverse=True)
-    sums = np.zeros((codes.shape[0], score.leaf.n_sums))
-    add_rows(rows.target, rows.weight, member.ravel(), score.leaf.terms(), sums)
-    return codes, sums
+    first, member = distinct_codes(rows.codes)
+    sums = np.zeros((len(first), score.leaf.n_sums))
+    add_rows(rows.target, rows.weight, member, score.leaf.terms(), sums)
+    return rows.codes[first], sums
 
 
 def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Problem:
@@ -111,7 +111,11 @@ def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Prob
     ranks = np.zeros((varying.size, n_rows), dtype=np.uint16)
     codes_seen = []
     for i, f in enumerate(varying):
-        seen, ranks[i] = np.unique(codes[:, f], return_inverse=True)
+        here = codes[:, f]
+        seen = np.flatnonzero(np.bincount(here))
+        place = np.zeros(seen[-1] + 1, np.uint16)
+        place[seen] = np.arange(len(seen))
+        ranks[i] = place[here]
         codes_seen.append(seen)
     rank_code = np.zeros((varying.size, max(map(len, codes_seen), default=1)), dtype=np.int32)
     for i, seen in enumerate(codes_seen):

@@ -198,7 +198,8 @@ def draw_posterior(
     draw_seconds = time.monotonic() - begun
     log_weight = draws.log_weight(score.temperature)
     log_evidence, error = evidence_estimate(log_weight)
-    best = best_known(sampler, training, merge_rows(rows), score)
+    merged = sampler.rows if isinstance(sampler, FixedSampler) else merge_rows(rows)
+    best = best_known(sampler, training, merged, score)
     history = training.history
     kind = TrainedFixedPolicy if isinstance(sampler, FixedSampler) else TrainedPolicy
     posterior = sampled_posterior(

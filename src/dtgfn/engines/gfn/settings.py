@@ -50,7 +50,7 @@ class Settings:
         Training steps; None is until the time is up or nothing improves.
     exact_tails : {1, 2}
         How many of the last levels are summed instead of sampled, where a leaf table allows two
-        (fixed order only).
+        and the table is not too wide (fixed order only).
     n_scouts : int or None
         Scouts per step, see ``fixed/scouts.py`` (fixed order and "db" only); None is as many as
         the table's width affords.

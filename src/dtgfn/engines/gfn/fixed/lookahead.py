@@ -21,6 +21,7 @@ from dtgfn.kernels import Floats, Ints
 from dtgfn.leaves import log_marginal
 
 Singles = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
 
 
 class Cuts(NamedTuple):
@@ -136,6 +137,39 @@ def write_cuts(
 
 
 @njit(cache=True, nogil=True)
+def find_two_codes(loops: Loops) -> Flags:
+    """Tell which features [F] have two codes only, as indicators of categories do."""
+    n_features, n_ranks = loops.rank_code.shape
+    found = np.zeros(n_features, np.bool_)
+    for f in range(n_features):
+        third = n_ranks > 2 and loops.rank_code[f, 2] > loops.rank_code[f, 1]
+        found[f] = n_ranks > 1 and not third
+    return found
+
+
+@njit(cache=True, nogil=True)
+def sum_two_codes(
+    f: int, s: int, rows: Ints, whole: Floats, loops: Loops, bucket: Floats, seen: Ints
+) -> tuple[int, int]:
+    """Sum the rows of the higher code, which are few; the others are the rest of ``whole``.
+
+    Returns the lowest and the highest rank, and marks the two in ``seen``.
+    """
+    n_high, n_sums = 0, whole.shape[0]
+    for r in range(s):
+        if loops.ranks[f, rows[r]] == 1:
+            n_high += 1
+            for c in range(n_sums):
+                bucket[1, c] += loops.sums[rows[r], c]
+    lowest, highest = 0 if n_high < s else 1, 1 if n_high > 0 else 0
+    seen[lowest], seen[highest] = 1, 1
+    if lowest == 0:
+        for c in range(n_sums):
+            bucket[0, c] = whole[c] - bucket[1, c]
+    return lowest, highest
+
+
+@njit(cache=True, nogil=True)
 def look_ahead_by_formula(
     first: int,
     last: int,
@@ -153,6 +187,7 @@ def look_ahead_by_formula(
     rows, seen = np.empty(n_rows, np.int32), np.zeros(n_ranks, np.int32)
     bucket, whole = np.zeros((n_ranks, n_sums)), np.zeros(n_sums)
     left, right = np.zeros(n_sums), np.zeros(n_sums)
+    two_codes = find_two_codes(loops)
     for i in range(first, last):
         node = nodes[i]
         s = rows_of(bits[node], rows)
@@ -162,13 +197,16 @@ def look_ahead_by_formula(
                 whole[c] += loops.sums[rows[r], c]
         e, n_varying = start[node], 0
         for f in range(n_features):
-            lowest, highest = n_ranks, -1
-            for r in range(s):
-                rank = loops.ranks[f, rows[r]]
-                seen[rank] = 1
-                lowest, highest = min(lowest, rank), max(highest, rank)
-                for c in range(n_sums):
-                    bucket[rank, c] += loops.sums[rows[r], c]
+            if two_codes[f]:
+                lowest, highest = sum_two_codes(f, s, rows, whole, loops, bucket, seen)
+            else:
+                lowest, highest = n_ranks, -1
+                for r in range(s):
+                    rank = loops.ranks[f, rows[r]]
+                    seen[rank] = 1
+                    lowest, highest = min(lowest, rank), max(highest, rank)
+                    for c in range(n_sums):
+                        bucket[rank, c] += loops.sums[rows[r], c]
             n_varying += 1 if highest > lowest else 0
             rules = 0.0
             if loops.uniform_rules and highest > lowest:

@@ -6,9 +6,10 @@ space is a graph of row sets that all trees share, and the balance condition is 
 
     F(S, k) = m(S) + sum over cuts  e^-penalty F(left, k-1) F(right, k-1)
 
-The last levels ("tails", two where a leaf table exists, else one) are summed exactly, so the graph
-ends above them. A node's flow is known once its row set has been looked at; the flow of a child
-nobody looked at yet is its look-ahead plus what the network adds.
+The last levels ("tails", two where a leaf table exists and cuts are not too many to be paired, else
+one) are summed exactly, so the graph ends above them. A node's flow is known once its row set has
+been looked at; the flow of a child nobody looked at yet is its look-ahead plus what the network
+adds.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ from dtgfn.engines.gfn.fixed.levels import (
 )
 from dtgfn.engines.gfn.fixed.lookahead import Cuts, look_ahead_by_formula, look_ahead_by_table
 
+# Cuts of a table whose pairs are still summed: more would take a tenth of a second a row set.
+WIDEST_PAIRED = 6000
+
 
 class Graph:
     """The nodes met so far, level by level, and the steps between them."""
@@ -45,7 +49,8 @@ class Graph:
     def __init__(self, problem: Problem, exact_tails: int, run: Run) -> None:
         score = problem.score
         self.run = run
-        most = exact_tails if problem.two_levels_at_once else 1
+        affordable = problem.two_levels_at_once and problem.max_cuts <= WIDEST_PAIRED
+        most = exact_tails if affordable else 1
         self.tail_levels = min(score.max_depth, most)
         # Which column a feature comes from does not matter to flows: all may count as one.
         loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
