@@ -81,7 +81,7 @@ def test_no_temperature_is_begun_after_the_time_is_over():
 
 
 def test_numbers_have_no_leave_one_out():
-    with pytest.raises(ValueError, match="temperature='auto' .* for classes only"):
+    with pytest.raises(ValueError, match=r"temperature='auto' .* for classes only"):
         DTGFNRegressor(inference="exact", max_depth=1, temperature="auto").fit(TRAIN, Y_TRAIN)
 
 
