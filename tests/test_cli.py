@@ -146,7 +146,7 @@ def test_refusals_are_one_sentence(table, model, tmp_path):
     assert "too large" in refusal(dtgfn("fit", large, "--target", "y", "--out", out))
     alone = tmp_path / "alone.csv"
     alone.write_text("y\na\nb\n")
-    assert "0 feature" in refusal(dtgfn("fit", alone, "--target", "y", "--out", out))
+    assert "no column besides" in refusal(dtgfn("fit", alone, "--target", "y", "--out", out))
     folder = tmp_path / "none" / "m.dtgfn"
     assert "none" in refusal(dtgfn("fit", table, "--target", "species", "--out", folder))
     assert "not a dtgfn model" in refusal(dtgfn("show", table))
