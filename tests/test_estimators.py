@@ -287,3 +287,72 @@ def test_options_reach_every_engine(iris):
         chains.fit(X, y)
     assert told[0].filename == __file__
     assert chains.posterior_.diagnostics["steps_per_chain"] == [500, 500]
+
+
+# What else a classifier says of a row.
+
+
+@pytest.fixture(scope="module")
+def sampled(iris):
+    X, y = iris
+    return small(inference="mcmc", n_steps=100_000, n_trees=200).fit(X, y)
+
+
+def test_weightings_differ_and_unknown_ones_are_refused(sampled, iris):
+    X, _ = iris
+    found = {}
+    for weighting in ("importance", "uniform", "posterior"):
+        model = sampled.set_params(weighting=weighting)
+        found[weighting] = model.predict_proba(X)
+    np.testing.assert_allclose(found["importance"], found["uniform"])  # chains draw evenly
+    assert np.abs(found["posterior"] - found["uniform"]).max() > 1e-3
+    with pytest.raises(ValueError, match="weighting='best' is not known"):
+        sampled.set_params(weighting="best").predict(X)
+    sampled.set_params(weighting="importance")
+
+
+def test_one_tree_predicts_alone(sampled, iris):
+    X, _ = iris
+    alone = sampled.predict_proba(X, tree="best")
+    leaves = route(sampled.best_tree_, sampled.posterior_.rows.codes)[0]
+    assert len(np.unique(alone.round(9), axis=0)) <= len(np.unique(leaves))
+    assert (sampled.predict(X, tree="best") == alone.argmax(axis=1)).all()
+    with pytest.raises(ValueError, match="tree='worst' is not known"):
+        sampled.predict(X, tree="worst")
+
+
+def test_intervals_hold_probabilities_and_uncertainty_adds_up(sampled, iris):
+    X, _ = iris
+    few = X[::15]
+    probability, bounds = sampled.predict_proba(few), sampled.predict_interval(few, level=0.99)
+    assert bounds.shape == (*probability.shape, 2)
+    assert ((bounds[..., 0] <= probability) & (probability <= bounds[..., 1])).all()
+    parts = sampled.predict_uncertainty(few)
+    np.testing.assert_allclose(parts.total, parts.noise + parts.model)
+    with pytest.raises(ValueError, match="level=2"):
+        sampled.predict_interval(few, level=2)
+
+
+def test_leaf_draws_are_noisy_and_repeatable(sampled, iris):
+    X, _ = iris
+    mean = sampled.predict_proba(X[:20])
+    drawn = [sampled.set_params(leaf_draws=True).predict_proba(X[:20]) for _ in range(2)]
+    sampled.set_params(leaf_draws=False)
+    np.testing.assert_array_equal(*drawn)  # random_state is a number
+    np.testing.assert_allclose(drawn[0], mean, atol=0.1)
+    assert np.abs(drawn[0] - mean).max() > 1e-4
+
+
+def test_predicting_leaves_the_estimator_as_it_was(sampled, iris):
+    X, _ = iris
+    fresh = pickle.loads(pickle.dumps(sampled))
+    np.testing.assert_array_equal(fresh.predict_proba(X), sampled.predict_proba(X))
+    assert "_forests" not in sampled.__getstate__()
+
+
+def test_a_fit_that_failed_is_no_fit():
+    model = small()
+    with pytest.raises(ValueError, match="not classes"):
+        model.fit([[1.0], [2.0]], [0.5, 1.5])
+    with pytest.raises(NotFittedError):
+        model.predict([[1.0]])

@@ -31,6 +31,8 @@ from dtgfn.progress import Progress, silent
 from dtgfn.score import Rows, Score, log_reward, merge_rows
 from dtgfn.trees import TreeBatch
 
+FEW_ROWS = 8  # to compile with
+
 
 @dataclass(frozen=True)
 class ExactSolution:
@@ -89,6 +91,7 @@ def infer_exact(
         budget.check_memory(needed, f"pairs of {problem.max_cuts:,} cuts")
     cost = estimate_cost(problem, tail_levels, budget.n_jobs)
     refuse_if_hopeless(cost, budget)
+    compile_loops(rows, score, column, n_columns, tail_levels)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
     budget.started = time.monotonic()
     progress("preparing (the first run compiles)", 1.0)
@@ -134,6 +137,18 @@ def infer_exact(
             "seconds": time.monotonic() - budget.started,
         },
     )
+
+
+def compile_loops(rows: Rows, score: Score, column: Ints, n_columns: int, tail_levels: int) -> None:
+    """Run every loop once on a few rows, so that all of them are compiled."""
+    few = Rows(rows.codes[:FEW_ROWS], rows.target[:FEW_ROWS], rows.weight[:FEW_ROWS])
+    problem = make_problem(few, score, column, n_columns)
+    if tail_levels == 2 and not problem.two_levels_at_once:
+        return
+    graph = solve(problem, tail_levels, Budget(None, 1 << 62, 1, silent, time.monotonic()))
+    best_tree(problem, graph, run_here, run_here)
+    support = build_support(problem, graph)
+    sample_trees(problem, support, 1, np.random.default_rng(0), run_here)
 
 
 def solve(problem: Problem, tail_levels: int, budget: Budget) -> Graph:
