@@ -48,7 +48,6 @@ CLOSED = 1e-3  # open mass below which nothing much is left to learn, once the n
 REFRESH = 10  # network steps after which a node's residuals are computed again
 REPLAYED_NODES = 512
 MEASURED_NODES = 2048
-HARMLESS = 2.0  # nats by which flows may be guessed too high
 SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have looked at in a step
 SHORTLIST = 128  # cuts of a node whose children the network sees
 WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
@@ -370,9 +369,7 @@ class FixedSampler:
         guess = evaluate(self.network, x).astype(np.float64)
         error = level.flow[known] - level.look[known] - guess
         inflation = 0.5 * float((error**2).mean())
-        belief = max(1.0 - inflation / max(float(guess.mean()), 1e-9), 0.0)
-        # A little too much hope only spreads the trees, which importance weights mend.
-        self.beliefs[depth] = 1.0 if inflation <= HARMLESS else belief
+        self.beliefs[depth] = max(1.0 - inflation / max(float(guess.mean()), 1e-9), 0.0)
         return self.beliefs[depth]
 
     def _described(self, level: Level, cuts: Longs) -> Singles:
