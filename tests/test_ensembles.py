@@ -91,9 +91,9 @@ def test_what_cannot_be_is_refused(changes, said):
 
 
 def test_bags_cannot_be_streamed():
-    model = bagged(n_bags=3).partial_fit(TRAIN, Y_TRAIN, classes=[0, 1, 2])
+    model = bagged(n_bags=3)
     with pytest.raises(ValueError, match="n_bags=3 cannot be streamed"):
-        model.partial_fit(TEST, Y_TEST)
+        model.partial_fit(TRAIN, Y_TRAIN, classes=[0, 1, 2]).partial_fit(TEST, Y_TEST)
 
 
 def test_numbers_have_no_leave_one_out():
