@@ -25,6 +25,7 @@ from dtgfn.background import (
     place,
     view_rows,
 )
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.emptiness import emptiness
 from dtgfn.tables import as_table, take
 from dtgfn.trees import from_splits, route
@@ -270,18 +271,12 @@ def test_it_works_at_the_end_of_a_pipeline():
     assert np.allclose(model.score_samples(rows), alone.score_samples(rows))
 
 
-def test_time_leaves_out_views_but_one():
-    rows = np.random.default_rng(0).normal(size=(80, 4))
-    model = DTGFNAnomalyDetector(**{**QUICK, "time_budget": 1e-9}).fit(rows)
-    assert len(model.views_) == 1
-
-
 @pytest.mark.parametrize("rows", [[[1.0, "a"]], [[np.nan], [np.nan]], [[1e308], [-1e308]]])
 def test_small_and_strange_tables_are_fitted(rows):
     model = DTGFNAnomalyDetector(**QUICK).fit(rows)
     codes, log_density = place(model.background_, as_table(rows))
     assert np.isfinite(model.score_samples(rows)).all()
-    assert np.isfinite(emptiness(model.views_, codes, log_density, 0.5)).all()
+    assert np.isfinite(emptiness(model.views_, codes, log_density)).all()
 
 
 @pytest.mark.parametrize(
@@ -323,3 +318,32 @@ def test_a_saved_detector_judges_the_same(tmp_path, n_trees):
     np.testing.assert_array_equal(back.score_samples(X), model.score_samples(X))
     np.testing.assert_array_equal(back.predict(X), model.predict(X))
     assert back.feature_names_in_.tolist() == list(X.columns)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"leaf_concentration": 0}, "leaf_concentration=0"),
+        ({"leaf_concentration": "a"}, "leaf_concentration='a'"),
+        ({"time_budget": -1}, "time_budget=-1"),
+        ({"time_budget": "a"}, "time_budget='a'"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(changes, said):
+    with pytest.raises(ValueError, match=said):
+        DTGFNAnomalyDetector(**changes).fit([[1.0], [2.0]])
+
+
+def test_parameters_set_after_a_fit_do_not_change_its_scores():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    model = DTGFNAnomalyDetector(n_trees=5, random_state=0).fit(X)
+    before = model.score_samples(X)
+    model.set_params(leaf_concentration=50.0)
+    np.testing.assert_array_equal(model.score_samples(X), before)
+
+
+def test_views_that_time_left_out_are_told():
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    with pytest.warns(UntrustworthyFit, match=r"was over after 1 of 6 views"):
+        model = DTGFNAnomalyDetector(n_trees=12, time_budget=1e-6, random_state=0).fit(X)
+    assert len(model.views_) == 1

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
-from dtgfn import DTGFNClassifier, load
+from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, load, save
 from dtgfn.cli import main
 
 
@@ -146,7 +146,7 @@ def test_refusals_are_one_sentence(table, model, tmp_path):
     assert "too large" in refusal(dtgfn("fit", large, "--target", "y", "--out", out))
     alone = tmp_path / "alone.csv"
     alone.write_text("y\na\nb\n")
-    assert "0 feature" in refusal(dtgfn("fit", alone, "--target", "y", "--out", out))
+    assert "no column besides" in refusal(dtgfn("fit", alone, "--target", "y", "--out", out))
     folder = tmp_path / "none" / "m.dtgfn"
     assert "none" in refusal(dtgfn("fit", table, "--target", "species", "--out", folder))
     assert "not a dtgfn model" in refusal(dtgfn("show", table))
@@ -211,3 +211,17 @@ def test_weights_column(table, tmp_path):
     two = dtgfn("fit", repeated, *options)
     evidence = [json.loads(done.stdout)["log_evidence"] for done in (one, two)]
     assert evidence[0] == pytest.approx(evidence[1], abs=1e-9)
+
+
+def test_a_detector_in_a_file_can_be_shown_and_asked(tmp_path):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"])
+    model = DTGFNAnomalyDetector(n_trees=5, random_state=0).fit(X)
+    save(model, tmp_path / "detector.dtgfn")
+    pd.DataFrame({"a": [0.0, 50.0], "b": [0.0, -50.0], "other": 1}).to_csv(
+        tmp_path / "new.csv", index=False
+    )
+    told = dtgfn("show", tmp_path / "detector.dtgfn")
+    assert "Anomaly detector" in told.stdout
+    told = dtgfn("predict", tmp_path / "detector.dtgfn", tmp_path / "new.csv")
+    frame = pd.read_csv(io.StringIO(told.stdout))
+    assert frame["prediction"].tolist() == [1, -1]

@@ -91,13 +91,20 @@ def test_what_cannot_be_is_refused(changes, said):
 
 
 def test_bags_cannot_be_streamed():
-    model = bagged(n_bags=3)
     with pytest.raises(ValueError, match="n_bags=3 cannot be streamed"):
-        model.partial_fit(TRAIN, Y_TRAIN, classes=[0, 1, 2]).partial_fit(TEST, Y_TEST)
+        bagged(n_bags=3).partial_fit(TRAIN, Y_TRAIN, classes=[0, 1, 2])
+    model = bagged(n_bags=3).fit(TRAIN, Y_TRAIN).set_params(n_bags=None)
+    with pytest.raises(ValueError, match="bagged posterior cannot take more rows"):
+        model.partial_fit(TEST, Y_TEST)
+
+
+def test_no_temperature_is_begun_after_the_time_is_over():
+    model = small(temperature="auto", time_budget=1e-3, inference="smc").fit(TRAIN, Y_TRAIN)
+    assert len(model.posterior_.diagnostics["temperatures"]) == 1
 
 
 def test_numbers_have_no_leave_one_out():
-    with pytest.raises(TypeError, match="NormalLeaf, not classes"):
+    with pytest.raises(ValueError, match=r"temperature='auto' .* for classes only"):
         DTGFNRegressor(inference="exact", max_depth=1, temperature="auto").fit(TRAIN, Y_TRAIN)
 
 

@@ -348,3 +348,11 @@ def test_predicting_leaves_the_estimator_as_it_was(sampled, iris):
     fresh = pickle.loads(pickle.dumps(sampled))
     np.testing.assert_array_equal(fresh.predict_proba(X), sampled.predict_proba(X))
     assert "_forests" not in sampled.__getstate__()
+
+
+def test_a_fit_that_failed_is_no_fit():
+    model = small()
+    with pytest.raises(ValueError, match="not classes"):
+        model.fit([[1.0], [2.0]], [0.5, 1.5])
+    with pytest.raises(NotFittedError):
+        model.predict([[1.0]])

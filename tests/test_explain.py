@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
@@ -20,6 +21,7 @@ from sklearn.inspection import (
 )
 
 from dtgfn import DTGFNClassifier, infer
+from dtgfn.bagging import Bags
 from dtgfn.binning import Binner, ColumnSpec, encode
 from dtgfn.conditions import (
     Turn,
@@ -29,6 +31,7 @@ from dtgfn.conditions import (
     paths_to_leaves,
 )
 from dtgfn.consensus import consensus_tree
+from dtgfn.custom_leaf import CustomLeaf
 from dtgfn.engines.exact import infer_exact
 from dtgfn.explain import decision_path, tree_text
 from dtgfn.importances import co_occurrence, column_gains, effective_trees, importances
@@ -234,6 +237,59 @@ def test_consensus_of_numbers_is_nearest_to_their_average():
     says = np.array([v[k, 0] for v, k in zip(everything.value, leaf, strict=True)])
     far = ((says - everything.weight @ says) ** 2) @ weight / weight.sum()
     assert consensus_tree(posterior).distance == pytest.approx(far.min())
+
+
+def test_consensus_of_bags_is_nearest_to_the_plain_average_of_their_trees():
+    posterior, _ = mixed(5, n_trees=12, depth=3)
+    n_trees = len(posterior.trees)
+    posterior = replace(posterior, log_weight=np.zeros(n_trees))
+    bags = Bags(
+        posterior.trees,
+        posterior.rows,
+        posterior.score,
+        bag=np.zeros(n_trees, dtype=np.int32),
+        copies=np.ones((1, len(posterior.rows.target)), dtype=np.int16),
+        sharpness=4.0,
+    )
+    found, plain = consensus_tree(replace(posterior, solution=bags)), consensus_tree(posterior)
+    assert found.distance == pytest.approx(plain.distance)
+    assert canonical_keys(found.tree) == canonical_keys(plain.tree)
+
+
+# Nodes.
+
+
+def add_count(sums, target, weight, numbers):
+    sums[0] += weight
+    sums[1] += weight * target
+
+
+def count_marginal(sums, numbers):
+    shape, rate = 1.0 + sums[1], 1.0 + sums[0]
+    return math.lgamma(shape) - shape * math.log(rate)
+
+
+def write_rate(sums, numbers, out):
+    out[0] = (1.0 + sums[1]) / (1.0 + sums[0])
+
+
+def count_mass(sums, numbers):
+    return sums[0]
+
+
+def test_rows_of_a_leaf_of_ones_own_are_their_weight():
+    rng = np.random.default_rng(6)
+    posterior = make_posterior(mixed_frame(60, rng), rng.poisson(3.0, 60).astype(float))
+    leaf = CustomLeaf(2, 1, add_count, count_marginal, write_rate, count_mass)
+    own = replace(posterior, score=replace(posterior.score, leaf=leaf))
+    chosen, rows = take_trees(own), own.rows
+    reached = route(chosen.trees, rows.codes)[0]
+    assert chosen.rows[0, 0] == pytest.approx(rows.weight.sum())
+    for node in np.unique(reached):
+        weight, target = rows.weight[reached == node], rows.target[reached == node]
+        assert chosen.rows[0, node] == pytest.approx(weight.sum())
+        assert chosen.value[0, node, 0] == pytest.approx((1 + weight @ target) / (1 + weight.sum()))
+    assert f"({weight.sum():g} rows)" in tree_text(own)
 
 
 # Conditions.
@@ -451,6 +507,18 @@ def test_probability_of_a_rule_is_the_weight_of_the_trees_that_have_it(seed):
     assert frame["probability"].is_monotonic_decreasing
     per_tree = everything.groupby("tree")["weight"].first()
     assert per_tree.sum() == pytest.approx(1)
+
+
+def test_rules_are_weighted_as_the_model_is():
+    posterior, _ = mixed(3, n_trees=15, depth=2)
+    model = DTGFNClassifier(weighting="uniform")
+    model.posterior_ = posterior
+    everything = leaf_rules(model, "all").groupby("tree")["weight"].first()
+    copies = everything * len(posterior.trees)
+    assert np.allclose(copies, copies.round())
+    assert not np.allclose(
+        everything, leaf_rules(posterior, "all").groupby("tree")["weight"].first()
+    )
 
 
 def test_a_leaf_for_all_rows_has_a_rule():

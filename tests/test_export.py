@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_posterior import make_posterior, mixed_frame, numeric_frame
+from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier, export_text, plot_tree
 
-from dtgfn import DTGFNClassifier, infer
+from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, infer
 from dtgfn.binning import encode
 from dtgfn.export import FORMATS, dot, export, from_json, mermaid
 from dtgfn.leaves import DirichletLeaf
@@ -85,6 +86,17 @@ def test_unknown_formats_and_trees_are_refused_in_a_sentence():
         export(posterior, "mermaid", trees=posterior.trees[:2])
     with pytest.raises(TypeError, match=r"A dict has no trees; give a fitted model"):
         export({}, "text")
+
+
+def test_models_without_a_posterior_are_refused_in_a_sentence():
+    with pytest.raises(NotFittedError, match=r"This DTGFNClassifier instance is not fitted yet"):
+        export(DTGFNClassifier(), "text")
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    detector = DTGFNAnomalyDetector(n_trees=1, max_depth=1, random_state=0)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        export(detector, "json")
+    with pytest.raises(TypeError, match="A DTGFNAnomalyDetector has no single posterior to"):
+        export(detector.fit(rows), "json")
 
 
 def test_every_format_takes_a_model_a_posterior_and_any_tree():
@@ -258,6 +270,90 @@ def test_regressions_agree_in_every_format(kind):
         assert f"{first.value[0, some_leaf, 0]:.6g}" in export(posterior, name)
 
 
+# What the model predicts.
+
+
+def noisy(n_rows: int = 120):
+    """Rows of three classes that no tree gets all right, and others."""
+    rng = np.random.default_rng(0)
+    frame = mixed_frame(n_rows, rng)
+    place = (frame["length"] > 0).to_numpy() + (frame["colour"] == "red").to_numpy()
+    place = np.where(rng.random(n_rows) < 0.25, rng.integers(0, 3, n_rows), place)
+    return frame, np.array(["a", "b", "ü"])[place], mixed_frame(200, rng)
+
+
+def fitted(**options):
+    frame, labels, new = noisy()
+    model = DTGFNClassifier(
+        max_depth=3,
+        n_thresholds=7,
+        n_trees=60,
+        temperature=3.0,
+        n_jobs=1,
+        random_state=0,
+        **options,
+    )
+    return model.fit(frame, labels), new
+
+
+@pytest.fixture(scope="module")
+def bagged():
+    return fitted(inference="smc", n_bags=5)
+
+
+def check_all_trees(model, new):
+    """Trees in memory, in a document and in ONNX say what the model does."""
+    expected = model.predict_proba(new)
+    assert np.abs(take_trees(model, "all").average(new) - expected).max() < 1e-12
+    again = from_json(export(model, "json", trees="all"))
+    assert np.abs(again.average(new) - expected).max() < 1e-12
+    label, probability = run_onnx(export(model, "onnx", trees="all"), new)
+    assert np.abs(probability - expected).max() < 1e-6
+    assert (label == model.predict(new)).all()
+    return expected
+
+
+def test_all_trees_predict_as_the_model_whatever_its_weighting():
+    model, new = fitted(inference="mcmc", n_steps=20_000)
+    said = {}
+    for weighting in ("importance", "uniform", "posterior"):
+        said[weighting] = check_all_trees(model.set_params(weighting=weighting), new)
+    assert np.abs(said["posterior"] - said["uniform"]).max() > 1e-3
+    of_posterior = take_trees(model.posterior_, "all").average(new)
+    assert np.abs(of_posterior - said["importance"]).max() < 1e-12
+
+
+def test_all_trees_of_bags_predict_as_sharply_as_the_model(bagged):
+    model, new = bagged
+    sharpness = model.posterior_.solution.sharpness
+    assert abs(sharpness - 1) > 0.05
+    expected = check_all_trees(model, new)
+    assert np.abs(ours(model.posterior_, new) - expected).max() > 1e-3
+    assert take_trees(model.posterior_, "all").sharpness == sharpness
+    assert take_trees(model, 3).sharpness == take_trees(model).sharpness == 1
+    best = take_trees(model).average(new)
+    assert np.allclose(best, model.predict_proba(new, tree="best"), atol=1e-12)
+
+
+@pytest.mark.parametrize("sharpness", [0.1, 10.0])
+def test_onnx_sharpens_by_any_power(sharpness):
+    posterior, _, new = case("numeric", 8)
+    chosen = replace(take_trees(posterior, "all"), sharpness=sharpness)
+    _, probability = run_onnx(export(chosen, "onnx"), new)
+    expected = ours(posterior, new) ** sharpness
+    expected /= expected.sum(axis=1, keepdims=True)
+    assert np.abs(probability - expected).max() < 1e-6
+    assert np.allclose(chosen.average(new), expected)
+
+
+def test_a_vote_cannot_sharpen(bagged):
+    model, new = bagged
+    with pytest.raises(ValueError, match=r"Bags predict the power .* to json or onnx\."):
+        export(model, "sklearn", trees="all")
+    one = export(model, "sklearn", trees="best")
+    assert np.allclose(one.predict_proba(new), model.predict_proba(new, tree="best"), atol=1e-12)
+
+
 # JSON.
 
 
@@ -278,6 +374,7 @@ def test_json_is_the_documented_document():
         {"name": "length", "kind": "number", "categories": [], "has_missing": False}
     ]
     assert document["classes"] == ["no", "yes"]
+    assert document["sharpness"] == 1
     assert tree["weight"] == 1
     assert tree["root"]["test"] == {"column": 0, "at_most": 5.0}
     assert tree["root"]["counts"] == [10, 10]
@@ -315,6 +412,8 @@ def test_json_can_be_followed_by_its_documentation_alone():
     [
         (lambda d: d.update(format="x"), "its format is not 'dtgfn-trees'"),
         (lambda d: d.update(version=2), "its version is not 1"),
+        (lambda d: d.update(sharpness=0), "its sharpness is no number above zero"),
+        (lambda d: d.update(sharpness="2"), "its sharpness is no number above zero"),
         (lambda d: d.update(trees=[]), "it has no list of trees"),
         (lambda d: d.update(classes=[1, 1]), "its classes are not distinct"),
         (lambda d: d.pop("columns"), "it has no list of columns"),
@@ -337,6 +436,16 @@ def test_documents_of_strangers_are_refused_in_a_sentence(change, fault):
     document = json.loads(export(stump(), "json"))
     change(document)
     with pytest.raises(ValueError, match=re.escape(fault)):
+        from_json(json.dumps(document))
+
+
+def test_a_document_without_sharpness_is_not_sharpened():
+    document = json.loads(export(stump(), "json"))
+    del document["sharpness"]
+    assert from_json(json.dumps(document)).sharpness == 1
+    numbers = make_posterior(np.arange(20.0)[:, None], np.arange(20.0))
+    document = json.loads(export(numbers, "json")) | {"sharpness": 2.0}
+    with pytest.raises(ValueError, match="numbers have no sharpness but 1"):
         from_json(json.dumps(document))
 
 

@@ -124,3 +124,24 @@ def test_bad_arguments_are_named():
         select(X, Y, by="accuracy")
     with pytest.raises(ValueError, match="A list of settings is empty"):
         select(X, Y, max_depth=[])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"temperature": 2.0}, "temperature=2.0 has no evidence"),
+        ({"temperature": "auto"}, "temperature='auto' has no evidence"),
+        ({"n_bags": 5}, "n_bags=5 cannot be selected with"),
+    ],
+)
+def test_what_has_no_evidence_is_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        select([[1.0], [2.0]], [0, 1], engine="exact", **given)
+
+
+def test_a_tuple_is_as_good_as_a_list():
+    X, y = [[1.0], [2.0], [3.0], [4.0]] * 3, [0, 0, 1, 1] * 3
+    found = select(X, y, max_depth=(0, 1), n_thresholds=3, engine="exact", random_state=0)
+    assert found.best["max_depth"] == 1
+    prior = ("bcart", 0.5, 1.0)
+    assert len(select(X, y, split_penalty=prior, max_depth=1, engine="exact").table) == 1

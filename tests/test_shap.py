@@ -85,6 +85,36 @@ def test_values_of_a_regression_add_up():
     assert np.allclose(total, take_trees(posterior, "all").average(frame)[:, 0], atol=1e-10)
 
 
+def test_values_of_bags_add_up_to_the_average_before_sharpening_and_say_so():
+    rng = np.random.default_rng(2)
+    frame = numeric_frame(80, rng)
+    labels = np.where(rng.random(80) < 0.2, rng.random(80) < 0.5, frame["length"] > 0)
+    model = DTGFNClassifier(
+        inference="smc", n_bags=5, n_trees=40, max_depth=3, n_thresholds=7, random_state=0
+    ).fit(frame, labels)
+    found = shap_values(model, frame)
+    total = found.base_values + found.values.sum(axis=1)
+    assert np.abs(total - averaged(model.posterior_, frame)).max() < 1e-6
+    assert np.abs(total - model.predict_proba(frame)).max() > 1e-3
+    assert found.output_names == ["False before sharpening", "True before sharpening"]
+    one = shap_values(model, frame, trees="best")
+    total = one.base_values + one.values.sum(axis=1)
+    assert np.abs(total - model.predict_proba(frame, tree="best")).max() < 1e-6
+    assert one.output_names == ["False", "True"]
+
+
+def test_values_of_a_model_add_up_to_its_weighting():
+    rng = np.random.default_rng(3)
+    frame = numeric_frame(60, rng)
+    model = DTGFNClassifier(
+        inference="mcmc", n_steps=20_000, n_trees=40, max_depth=3, n_thresholds=7
+    )
+    model.set_params(temperature=3.0, weighting="posterior", random_state=0)
+    found = shap_values(model.fit(frame, rng.integers(0, 2, 60)), frame)
+    total = found.base_values + found.values.sum(axis=1)
+    assert np.abs(total - model.predict_proba(frame)).max() < 1e-6
+
+
 def test_an_explanation_carries_the_users_cells_and_names():
     rng = np.random.default_rng(0)
     frame = mixed_frame(40, rng)

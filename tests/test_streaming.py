@@ -350,3 +350,25 @@ def test_another_engine_or_other_classes_cannot_go_on():
         model.partial_fit(X, Y, classes=["other", "classes"])
     with pytest.raises(ValueError, match="inference='mcmc' cannot go on where 'exact' ended"):
         model.set_params(inference="mcmc").partial_fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"n_trees": 0}, "n_trees=0"),
+        ({"time_budget": -1}, "time_budget=-1"),
+        ({"time_budget": "a"}, "time_budget='a'"),
+        ({"n_jobs": -3}, "n_jobs=-3"),
+    ],
+)
+def test_a_later_call_is_checked_like_a_first_one(changes, said):
+    model = small().partial_fit(X, Y, classes=np.unique(Y)).set_params(**changes)
+    with pytest.raises(ValueError, match=said):
+        model.partial_fit(X, Y)
+
+
+def test_weights_of_classes_that_a_batch_lacks_are_no_fault():
+    model = small(class_weight={2: 5.0}).partial_fit(X, Y, classes=[0, 1, 2])
+    model.partial_fit(X[:3], [0, 0, 0])
+    with pytest.raises(ValueError, match="contains NaN"):
+        small().partial_fit(X, Y, classes=[0.0, 1.0, 2.0, np.nan])

@@ -33,6 +33,18 @@ def check_range(name: str, value: object, low: float, high: float) -> None:
         raise ValueError(f"{name}={value!r} is out of range; give a number from {low} to {high}.")
 
 
+def check_run(n_trees: object, time_budget: object, n_jobs: object) -> None:
+    """Refuse what no engine can be run with; n_jobs=-1 is scikit-learn's way to say all cores."""
+    check_whole("n_trees", n_trees, 1, 10_000_000)
+    if n_jobs is not None and n_jobs != -1:
+        check_whole("n_jobs", n_jobs, 1, 1024)
+    number = isinstance(time_budget, Real) and not isinstance(time_budget, bool)
+    if time_budget is not None and not (number and time_budget > 0):  # type: ignore[operator]
+        raise ValueError(
+            f"time_budget={time_budget!r} is not usable; give seconds above 0, or None."
+        )
+
+
 def check_flag(name: str, value: object) -> None:
     """Refuse what is neither true nor false: the text "no" would count as true."""
     if not isinstance(value, bool | np.bool_):

@@ -198,13 +198,13 @@ def predict(
     out: Annotated[str, typer.Option(help="CSV file to write, or - for stdout.")] = "-",
     as_json: AsJson = False,
 ) -> None:
-    """Predict new rows: class probabilities, or numbers with 90 % intervals.
+    """Predict new rows: class probabilities, numbers with 90 % intervals, or anomalies.
 
     Example: dtgfn predict model.dtgfn new.csv --out p.csv
     """
     import pandas
 
-    from dtgfn.estimators import DTGFNRegressor
+    from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNRegressor
     from dtgfn.files import read_table
     from dtgfn.storage import load
     from dtgfn.tables import keep_columns
@@ -215,7 +215,10 @@ def predict(
     table = read_table(data)
     if any(name in fitted.binner_.column_names for name in table.names):
         table = keep_columns(table, fitted.binner_.column_names)
-    if isinstance(fitted, DTGFNRegressor):
+    if isinstance(fitted, DTGFNAnomalyDetector):
+        columns = {"prediction": fitted.predict(table), "score": fitted.score_samples(table)}
+        frame = pandas.DataFrame(columns)
+    elif isinstance(fitted, DTGFNRegressor):
         lower, upper = fitted.predict_interval(table).T
         columns = {"prediction": fitted.predict(table), "lower": lower, "upper": upper}
         frame = pandas.DataFrame(columns)

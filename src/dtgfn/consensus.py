@@ -7,7 +7,7 @@ predictions plus a constant that does not depend on T. So the tree that is neare
 also the one with the least expected distance to a tree drawn from the posterior: a median tree that
 takes one pass over the trees, not one over all pairs. Predictions are compared, not splits: trees
 that cut the same rows in another order, or on columns that stand in for one another, are the same
-to it.
+to it. Of bags it is the plain average of their trees: the decomposition knows no sharpened one.
 """
 
 from __future__ import annotations

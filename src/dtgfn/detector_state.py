@@ -9,6 +9,7 @@ import numpy as np
 
 from dtgfn.background import Background
 from dtgfn.binning_state import binner_from_dict, binner_to_dict
+from dtgfn.checks import check_range
 from dtgfn.emptiness import View
 from dtgfn.estimators.anomaly import DTGFNAnomalyDetector
 from dtgfn.kernels import Codes
@@ -21,7 +22,11 @@ def detector_to_meta(model: DTGFNAnomalyDetector) -> dict[str, Any]:
         "binner": binner_to_dict(model.background_.binner),
         "offset": model.offset_,
         "views": [
-            {"columns": list(view.columns), "log_evidence": plain(view.log_evidence)}
+            {
+                "columns": list(view.columns),
+                "log_evidence": plain(view.log_evidence),
+                "concentration": view.concentration,
+            }
             for view in model.views_
         ],
         "ranked": [rank is not None for rank in model.background_.rank],
@@ -92,6 +97,14 @@ def _view_from(i: int, told: dict[str, Any], arrays: Arrays, background: Backgro
     if not fits or not all((np.isfinite(a) & (a >= 0)).all() for a in (weights, normal, mass)):
         raise ValueError("a view's leaves hold no usable weights")
     evidence = told["log_evidence"]
+    concentration = told["concentration"]
+    check_range("concentration", concentration, 1e-6, 1e6)
     return View(
-        columns, trees, weights, normal, mass, math.nan if evidence is None else float(evidence)
+        columns=columns,
+        trees=trees,
+        weights=weights,
+        normal=normal,
+        background=mass,
+        log_evidence=math.nan if evidence is None else float(evidence),
+        concentration=float(concentration),
     )

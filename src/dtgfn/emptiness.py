@@ -24,6 +24,7 @@ from dtgfn.progress import Progress, silent
 from dtgfn.score import Score, SplitPenalty, make_score
 from dtgfn.trees import TreeBatch, route
 
+CHUNK = 4_000_000  # trees times rows looked at together
 MIN_SECONDS = 0.1  # what an engine gets when the budget is nearly over
 
 
@@ -42,6 +43,8 @@ class View:
         Weight of training rows at each leaf, and background mass at each node.
     log_evidence : float
         log Z of the view, nan where the engine cannot tell.
+    concentration : float
+        Rows and background each leaf is given in advance.
 
     """
 
@@ -51,6 +54,7 @@ class View:
     normal: Floats
     background: Floats
     log_evidence: float
+    concentration: float
 
 
 def infer_views(
@@ -135,6 +139,7 @@ def infer_view(
         normal=leaf_weights(trees, pick(cells, columns), weight),
         background=background_shares(background, columns, trees) * weight.sum(),
         log_evidence=posterior.log_evidence,
+        concentration=score.leaf.concentration,  # type: ignore[attr-defined]
     )
 
 
@@ -155,7 +160,6 @@ def emptiness(
     views: Sequence[View],
     cells: Codes,
     log_density: Floats,
-    leaf_concentration: float,
     own_weight: Floats | None = None,
 ) -> Floats:
     """Side of the empty cube around each row [n], averaged over trees and views.
@@ -165,15 +169,24 @@ def emptiness(
     """
     total = np.zeros(len(cells))
     for view in views:
-        leaf = route(view.trees, pick(cells, view.columns))
-        normal = np.take_along_axis(view.normal, leaf, axis=1)
-        mass = np.take_along_axis(view.background, leaf, axis=1)
-        if own_weight is not None:
-            normal = np.maximum(normal - own_weight, 0.0)
         power = 1.0 / len(view.columns)
-        odds = (mass + leaf_concentration) / (normal + leaf_concentration)
         density = log_density[:, list(view.columns)].sum(axis=1)
-        side = (view.weights @ odds**power) * np.exp(-power * density)
-        # Between the mean of logs, where views add up, and the mean, where one view is enough.
-        total += np.sqrt(side)
+        step = max(CHUNK // len(view.trees), 1)
+        for first in range(0, len(cells), step):
+            part = slice(first, first + step)
+            own = None if own_weight is None else own_weight[part]
+            side = _mean_odds(view, pick(cells[part], view.columns), own, power)
+            # Between the mean of logs, where views add up, and the mean, where one is enough.
+            total[part] += np.sqrt(side * np.exp(-power * density[part]))
     return np.asarray((total / len(views)) ** 2)
+
+
+def _mean_odds(view: View, cells: Codes, own: Floats | None, power: float) -> Floats:
+    """Mean over trees of (background / normal)^power in the leaf of each row [n]."""
+    leaf = route(view.trees, cells)
+    normal = np.take_along_axis(view.normal, leaf, axis=1)
+    mass = np.take_along_axis(view.background, leaf, axis=1)
+    if own is not None:
+        normal = np.maximum(normal - own, 0.0)
+    odds = (mass + view.concentration) / (normal + view.concentration)
+    return np.asarray(view.weights @ odds**power)

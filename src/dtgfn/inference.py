@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dtgfn.bagging import BAG_OPTIONS, infer_bagged, out_of_bag
 from dtgfn.binning import Binning
-from dtgfn.checks import check_choice, check_whole
+from dtgfn.checks import check_choice, check_run
 from dtgfn.diagnostics import warn_if_untrustworthy
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.settings import SETTING_NAMES
@@ -125,19 +125,10 @@ def infer(
     """
     check_choice("engine", engine, tuple(ENGINES))
     check_options(engine, options, also=("column_share",) if n_bags is not None else ())
-    check_whole("n_trees", n_trees, 1, 10_000_000)
+    check_run(n_trees, time_budget, n_jobs)
+    check_temperature(temperature, leaf)
     if n_jobs == -1:  # scikit-learn's way to say all cores
         n_jobs = None
-    if n_jobs is not None:
-        check_whole("n_jobs", n_jobs, 1, 1024)
-    if time_budget is not None and not (
-        isinstance(time_budget, int | float | np.number)
-        and not isinstance(time_budget, bool)
-        and time_budget > 0
-    ):
-        raise ValueError(
-            f"time_budget={time_budget!r} is not usable; give seconds above 0, or None."
-        )
     table = as_table(X)
     data = make_training_data(
         table,
@@ -184,6 +175,22 @@ def infer(
     if n_bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
     return replace(posterior, binner=data.binner, classes=data.classes)
+
+
+def check_temperature(temperature: object, leaf: LeafModel | None) -> None:
+    """Refuse a word that is not "auto", and "auto" where rows cannot be left out."""
+    if temperature != "auto":
+        if isinstance(temperature, str):
+            raise ValueError(
+                f"temperature={temperature!r} is not known; give a number from 0.01 to 1e6, or "
+                "'auto'."
+            )
+        return
+    if leaf is not None and not isinstance(leaf, DirichletLeaf):
+        raise ValueError(
+            "temperature='auto' leaves rows out of class counts, so it is for classes only; give "
+            "a number."
+        )
 
 
 def at_best_temperature(

@@ -15,6 +15,8 @@ Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
+BLOCK = 256  # rows
+
 
 @njit(cache=True, nogil=True)
 def route_rows(feature: Ints, cut: Ints, left: Ints, codes: Codes, leaf: Ints) -> None:
@@ -41,16 +43,17 @@ def sum_nodes(
     n_rows: Ints,
 ) -> None:
     """Add each row to sums [B, N, K], and one to n_rows [B, N], where it passes."""
-    for b in range(feature.shape[0]):
-        for i in range(codes.shape[0]):
-            node = 0
-            while True:
-                add_row(sums[b, node], target[i], weight[i], leaf)
-                n_rows[b, node] += 1
-                if feature[b, node] < 0:
-                    break
-                goes_right = codes[i, feature[b, node]] > cut[b, node]
-                node = left[b, node] + (1 if goes_right else 0)
+    for start in range(0, codes.shape[0], BLOCK):  # whose codes stay in the cache for all trees
+        for b in range(feature.shape[0]):
+            for i in range(start, min(start + BLOCK, codes.shape[0])):
+                node = 0
+                while True:
+                    add_row(sums[b, node], target[i], weight[i], leaf)
+                    n_rows[b, node] += 1
+                    if feature[b, node] < 0:
+                        break
+                    goes_right = codes[i, feature[b, node]] > cut[b, node]
+                    node = left[b, node] + (1 if goes_right else 0)
 
 
 @njit(cache=True, nogil=True)

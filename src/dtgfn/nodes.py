@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
+from dtgfn.bagging import Bags
 from dtgfn.kernels import Codes, Floats
-from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
+from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf, outputs_of, row_mass
 from dtgfn.posterior import TreePosterior
-from dtgfn.predict import average_outputs, leaf_probabilities
+from dtgfn.predict import average_outputs, average_trees
 from dtgfn.score import leaf_log_marginal
 from dtgfn.trees import TreeBatch, node_sums
 
@@ -18,7 +20,7 @@ class Nodes(NamedTuple):
     """What every node of B trees would be as a leaf.
 
     ``value`` [B, N, K] is what it predicts: class probabilities, or one number (or what a leaf
-    model of one's own gives, without what follows but the number of rows). ``rows`` [B, N] is
+    model of one's own gives, without what follows but the rows). ``rows`` [B, N] is
     the weight of its training rows, ``counts`` [B, N, C] that of each class (None for numbers),
     ``spread`` [B, N] the standard deviation of a new row's number (None for classes).
     """
@@ -32,15 +34,26 @@ class Nodes(NamedTuple):
 def describe_nodes(posterior: TreePosterior, trees: TreeBatch) -> Nodes:
     """Ask the leaf model about every node of trees [B]."""
     rows, leaf = posterior.rows, posterior.score.leaf
-    outputs = leaf_probabilities(trees, rows, posterior.score)
+    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, leaf)
+    flat, terms = sums.reshape(-1, leaf.n_sums), leaf.terms()
+    outputs: Floats = np.empty((*sums.shape[:2], leaf.n_outputs))
+    outputs_of(flat, terms, outputs.reshape(-1, leaf.n_outputs))
+    mass: Floats = np.empty(sums.shape[:2])
+    _masses_of(flat, terms, mass.reshape(-1))
     value = predicted(leaf, outputs)
-    sums, n_rows = node_sums(trees, rows.codes, rows.target, rows.weight, leaf)
     if isinstance(leaf, DirichletLeaf):
-        return Nodes(value, np.asarray(sums.sum(axis=2)), sums, None)
+        return Nodes(value, mass, sums, None)
     if not isinstance(leaf, NormalLeaf):
-        return Nodes(value, n_rows.astype(np.float64), None, None)
+        return Nodes(value, mass, None, None)
     variance = outputs[..., 3] - outputs[..., 1] ** 2
-    return Nodes(value, sums[..., 0], None, leaf.scale * np.sqrt(np.maximum(variance, 0.0)))
+    return Nodes(value, mass, None, leaf.scale * np.sqrt(np.maximum(variance, 0.0)))
+
+
+@njit(cache=True, nogil=True)
+def _masses_of(sums: Floats, leaf: Any, out: Floats) -> None:
+    """Weight of the rows behind each row of sums [N, K]."""
+    for i in range(sums.shape[0]):
+        out[i] = row_mass(sums[i], leaf)
 
 
 def predicted(leaf: LeafModel, outputs: Floats) -> Floats:
@@ -51,8 +64,13 @@ def predicted(leaf: LeafModel, outputs: Floats) -> Floats:
 
 
 def average_values(posterior: TreePosterior, codes: Codes) -> Floats:
-    """The posterior's averaged predictions [n, K]: exact where the engine has them."""
-    return predicted(posterior.score.leaf, average_outputs(posterior, codes))
+    """Averaged predictions of trees [n, K]: exact where the engine has them; bags unsharpened."""
+    rows, score = posterior.rows, posterior.score
+    if isinstance(posterior.solution, Bags):
+        outputs = average_trees(posterior.trees, posterior.weights, rows, score, codes)
+    else:
+        outputs = average_outputs(posterior, codes)
+    return predicted(score.leaf, outputs)
 
 
 def node_log_marginals(posterior: TreePosterior, trees: TreeBatch) -> Floats:

@@ -181,8 +181,8 @@ def _leaf_from_dict(data: dict[str, Any]) -> LeafModel:
     leaf = NormalLeaf(**{name: float(value) for name, value in values.items()})
     if not all(map(math.isfinite, asdict(leaf).values())) or leaf.scale <= 0:
         raise ValueError("its leaves have no usable location and scale")
-    for name, low in (("strength", 1e-6), ("shape", 1.001), ("spread", 1e-9)):
-        check_range(name, getattr(leaf, name), low, 1e6)
+    for name, low in (("strength", 1e-6), ("shape", 1.001), ("spread", 1e-12)):
+        check_range(name, getattr(leaf, name), low, 1e12)
     return leaf
 
 

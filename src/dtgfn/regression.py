@@ -22,7 +22,7 @@ from dtgfn.predict import CountedTrees, count_trees, merge_weights, tree_weights
 
 BLOCK = 1 << 20  # of trees x rows whose densities are held at once
 NEWTON_STEPS = 60
-SMALL_STEP = 1e-10  # in units of the target's standard deviation
+SMALL_STEP = 1e-7  # in units of the target's standard deviation; Newton's next is its square
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,14 @@ def select(
         raise ValueError(
             "engine='mcmc' does not estimate the evidence; give by='score' or another engine."
         )
+    for name in ("leaf", "classes", "n_bags"):
+        if options.get(name) is not None:
+            raise ValueError(f"{name}={options[name]!r} cannot be selected with; leave it out.")
+    if by == "evidence" and options.get("temperature", 1.0) != 1.0:
+        raise ValueError(
+            f"temperature={options['temperature']!r} has no evidence: R^(1/temperature) is no "
+            "probability of the labels; leave it out, or give by='score'."
+        )
     values = (max_depth, n_thresholds, binning, split_penalty, leaf_concentration)
     combinations = [
         dict(zip(SETTINGS, chosen, strict=True))
@@ -153,7 +161,9 @@ def select(
 
 
 def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    # ("bcart", base, decay) is one prior; of everything else a tuple is as good as a list.
+    several = isinstance(value, list) or (isinstance(value, tuple) and value[:1] != ("bcart",))
+    return list(value) if several else [value]
 
 
 def _judge(

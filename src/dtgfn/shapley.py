@@ -22,6 +22,9 @@ def shap_values(source: Any, X: Any, trees: Which = "all") -> Any:
     (or numbers), row by row. What is unknown is averaged over the training rows of each node
     (shap's "tree_path_dependent").
 
+    Bags sharpen that average, and a power of a sum has no such shares: what is explained, and added
+    up to, is the average before it. Its ``output_names`` then say "before sharpening".
+
     Parameters
     ----------
     source : TreePosterior or fitted model
@@ -59,12 +62,15 @@ def shap_values(source: Any, X: Any, trees: Which = "all") -> Any:
     for feature, column in enumerate(chosen.binner.feature_column):
         values[:, column] += by_feature.reshape(shape)[:, feature]
     base = np.broadcast_to(np.asarray(explainer.expected_value), (shape[0], shape[2]))
+    names = list(chosen.outputs)
+    if chosen.sharpness != 1:
+        names = [f"{name} before sharpening" for name in names]
     explanation = shap.Explanation(
         values,
         base_values=np.array(base),
         data=_cells(chosen, table),
         feature_names=list(chosen.binner.column_names),
-        output_names=list(chosen.outputs),
+        output_names=names,
     )
     return explanation if chosen.classes is not None else explanation[:, :, 0]
 

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn.bagging import Bags
 from dtgfn.binning import encode
+from dtgfn.checks import check_run
 from dtgfn.diagnostics import warn_if_untrustworthy
 from dtgfn.engines.gfn.settings import SETTING_NAMES, make_settings
 from dtgfn.importance import effective_sample_size
@@ -76,6 +78,9 @@ def extend_posterior(
 
     """
     check_options(posterior.engine, options)
+    check_run(len(posterior.trees) if n_trees is None else n_trees, time_budget, n_jobs)
+    if isinstance(posterior.solution, Bags):
+        raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
     binner, classes = posterior.binner, posterior.classes
     if binner is None:
         raise ValueError(

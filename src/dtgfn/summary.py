@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain import tree_text
 
 
-def summarise(model: PosteriorEstimator) -> dict[str, Any]:
+def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
     """Gather what a person asks first about a fitted model; every value is plain JSON.
 
     Examples
@@ -22,16 +23,14 @@ def summarise(model: PosteriorEstimator) -> dict[str, Any]:
     [{'name': 'x0', 'inclusion': 0.99...}]
 
     """
+    if isinstance(model, DTGFNAnomalyDetector):
+        return _detector_summary(model)
     posterior = model.posterior_
     inclusion = zip(model.binner_.column_names, posterior.column_inclusion, strict=True)
     return {
         "estimator": type(model).__name__,
         "engine": posterior.engine,
-        "settings": {
-            name: value
-            for name, value in model.get_params().items()
-            if name not in ("verbose", "n_jobs", "inference")
-        },
+        "settings": _settings(model),
         "rows": float(posterior.rows.weight.sum()),
         "classes": None if posterior.classes is None else posterior.class_names,
         "log_evidence": _known(posterior.log_evidence),
@@ -54,8 +53,32 @@ def summarise(model: PosteriorEstimator) -> dict[str, Any]:
     }
 
 
+def _settings(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
+    left_out = ("verbose", "n_jobs", "inference")
+    return {name: value for name, value in model.get_params().items() if name not in left_out}
+
+
+def _detector_summary(model: DTGFNAnomalyDetector) -> dict[str, Any]:
+    return {
+        "estimator": type(model).__name__,
+        "engine": model.inference,
+        "settings": _settings(model),
+        "columns": [{"name": name} for name in model.binner_.column_names],
+        "views": len(model.views_),
+        "trees": sum(len(view.trees) for view in model.views_),
+        "offset": model.offset_,
+    }
+
+
 def summary_text(summary: dict[str, Any], n_columns: int = 15) -> str:
     """Write a summary for a terminal."""
+    if "views" in summary:
+        return (
+            f"Anomaly detector ({summary['engine']} engine): {summary['trees']} trees in "
+            f"{summary['views']} views of {len(summary['columns'])} columns.\n"
+            f"A row with a score below {summary['offset']:.4g} is an anomaly "
+            f"(contamination {summary['settings']['contamination']})."
+        )
     best, diagnostics = summary["best_tree"], summary["diagnostics"]
     log_evidence, error = summary["log_evidence"], summary["log_evidence_error"]
     said = "exact" if error == 0 else "one estimate" if error is None else f"+- {error:.3f}"

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas
 from scipy.special import gammaln
 
@@ -33,6 +34,7 @@ from dtgfn.trees import node_sums, route
 
 TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 PATIENCE = 2  # temperatures in a row that may score worse than the best before the search ends
+MOST_JUDGED = 5000  # rows
 CHUNK = 4_000_000  # numbers of trees times rows looked at together
 
 
@@ -68,7 +70,7 @@ class LeaveOneOut:
 
 
 def leave_one_out(posterior: TreePosterior) -> LeaveOneOut:
-    """Score every training row by the ensemble of the others.
+    """Score every training row by the ensemble of the others; of a large table, 5000 of them.
 
     Where few of the trees speak for the ensemble without a row, their factors q^(-1/t) vary wildly.
     They are cut off at their mean times the root of the number of trees (Ionides 2008), which
@@ -89,6 +91,8 @@ def leave_one_out(posterior: TreePosterior) -> LeaveOneOut:
     counts, n_rows = node_sums(trees, rows.codes, labels, rows.weight, model)
     totals = counts.sum(axis=-1)
     share = posterior.weights[:, None]
+    judged = _judged_rows(len(labels))
+    codes, labels, weights = rows.codes[judged], labels[judged], rows.weight[judged]
     n = len(labels)
     log_prob, effective = np.empty(n), np.empty(n)
     concentration = model.concentration
@@ -96,15 +100,23 @@ def leave_one_out(posterior: TreePosterior) -> LeaveOneOut:
     step = max(CHUNK // len(trees), 1)
     for first in range(0, n, step):
         part = slice(first, min(first + step, n))
-        leaf = route(trees, rows.codes[part])
-        weight = rows.weight[part]
+        leaf = route(trees, codes[part])
+        weight = weights[part]
         own = counts[batch, leaf, labels[part]] + concentration
         every = totals[batch, leaf] + model.n_classes * concentration
         probability = (own - weight) / (every - weight)
         log_factor = -_log_ratio(own, every, weight) / score.temperature
         alone = n_rows[batch, leaf] == 1
         log_prob[part], effective[part] = _left_out(share, log_factor, probability, alone)
-    return LeaveOneOut(log_prob, effective, rows.weight)
+    return LeaveOneOut(log_prob, effective, weights)
+
+
+def _judged_rows(n_rows: int) -> npt.NDArray[np.int64]:
+    """Rows that are left out: all, or of a large table as many as tell temperatures apart."""
+    if n_rows <= MOST_JUDGED:
+        return np.arange(n_rows)
+    drawn = np.random.default_rng(0).choice(n_rows, MOST_JUDGED, replace=False)
+    return np.sort(drawn)  # always the same ones, so that temperatures are compared on them
 
 
 def class_leaf(score: Score) -> DirichletLeaf:
@@ -129,7 +141,7 @@ def _left_out(
     share: Floats, log_factor: Floats, probability: Floats, alone: np.ndarray
 ) -> tuple[Floats, Floats]:
     """Log probabilities and effective shares [n] of rows left out, all arguments [B, n]."""
-    lost = alone.all(axis=0)  # nobody is left to ask; such leaves answer 1 / C
+    lost = (alone | (share == 0)).all(axis=0)  # nobody is left; such leaves answer 1 / C
     log_factor = np.where(alone & ~lost, -np.inf, log_factor)
     factor = np.exp(log_factor - log_factor.max(axis=0))
     kept = share * factor
@@ -203,7 +215,8 @@ def choose_temperature(
         since += 1
         if best is None or result.score > best[2]:
             best, since = (float(temperature), posterior, result.score), 0
-        if since == PATIENCE:
+        late = time_budget is not None and time.monotonic() - started > time_budget
+        if since == PATIENCE or late:
             break
     if best is None:
         raise ValueError("temperatures is empty; give at least one.")

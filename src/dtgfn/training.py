@@ -114,7 +114,7 @@ def fitted_normal(leaf: NormalLeaf, y: Floats, weight: Floats) -> NormalLeaf:
     """Return the leaf model for numbers of this mean and standard deviation."""
     check_range("mean_strength", leaf.strength, 1e-6, 1e6)
     check_range("noise_shape", leaf.shape, 1.001, 1e6)
-    check_range("noise_spread", leaf.spread, 1e-9, 1e6)
+    check_range("noise_spread", leaf.spread, 1e-12, 1e12)
     location = float(np.average(y, weights=weight))
     scale = float(np.sqrt(np.average((y - location) ** 2, weights=weight)))
     # A target that hardly varies has no scale of its own.
@@ -133,8 +133,8 @@ def class_places(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Ints:
     unseen = np.flatnonzero(places < 0)
     if unseen.size:
         raise ValueError(
-            f"y holds the label {y[unseen[0]]!r} in row {unseen[0]}, which is none of the classes "
-            f"{listing(map(str, classes))}; name every class that may come in classes= of the "
-            "first partial_fit."
+            f"y holds the label {str(y[unseen[0]])!r} in row {unseen[0]}, which is none of the "
+            f"classes {listing(map(str, classes))}; name every class that may come in classes= of "
+            "the first partial_fit."
         )
     return np.asarray(places, dtype=np.int32)

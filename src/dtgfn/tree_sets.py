@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
 
 from dtgfn.binning import Binner, ColumnSpec, encode, rule
 from dtgfn.consensus import consensus_tree
@@ -15,6 +16,7 @@ from dtgfn.distances import tally
 from dtgfn.kernels import Codes, Floats
 from dtgfn.nodes import describe_nodes
 from dtgfn.posterior import TreePosterior
+from dtgfn.predict import sharpened, sharpness, tree_weights
 from dtgfn.tables import as_table
 from dtgfn.trees import TreeBatch, route
 
@@ -43,6 +45,8 @@ class TreeSet:
         The user's columns; made-up ones, ``code 0``, ..., if the engine was given codes.
     classes : array [K] or None
         The user's label of each class; None for numbers.
+    sharpness : float
+        Power of the average, see ``dtgfn.bagging``; 1 unless these are all trees of bags.
 
     """
 
@@ -54,6 +58,7 @@ class TreeSet:
     spread: Floats | None
     binner: Binner
     classes: npt.NDArray[Any] | None
+    sharpness: float = 1.0
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
@@ -64,29 +69,37 @@ class TreeSet:
         return ("value",) if n_outputs == 1 else tuple(f"output {k}" for k in range(n_outputs))
 
     def average(self, X: Any) -> Floats:
-        """Weighted average of what the trees say of each row of a table [n, K]."""
+        """Weighted average of what the trees say of each row of a table [n, K], sharpened."""
         leaves = route(self.trees, encode(self.binner, as_table(X)))
         out = np.zeros((leaves.shape[1], self.value.shape[2]))
         for leaf, value, weight in zip(leaves, self.value, self.weight, strict=True):
             out += weight * value[leaf]
-        return out
+        return sharpened(out, self.sharpness)
 
 
 def as_posterior(source: Any) -> TreePosterior:
     """Return a posterior, or that of a fitted model."""
+    if hasattr(source, "fit"):
+        check_is_fitted(source)
     posterior = getattr(source, "posterior_", source)
-    if not isinstance(posterior, TreePosterior):
+    if isinstance(posterior, TreePosterior):
+        return posterior
+    name = type(source).__name__
+    if hasattr(source, "views_"):
         raise TypeError(
-            f"A {type(source).__name__} has no trees; give a fitted model or a TreePosterior."
+            f"A {name} has no single posterior to explain or export; its views_ have trees of "
+            "their own."
         )
-    return posterior
+    raise TypeError(f"A {name} has no trees; give a fitted model or a TreePosterior.")
 
 
 def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     """Take trees from a posterior or a fitted model.
 
     ``trees`` is "best" (or None), "consensus", "all" (the sampled trees with their weights, equal
-    ones merged, heaviest first), the place of a sampled tree, or a batch of trees.
+    ones merged, heaviest first), the place of a sampled tree, or a batch of trees. All trees are
+    weighted as the model's ``weighting`` says, those of a posterior by importance, and all trees of
+    bags are as sharp as the bags: their average is the prediction over sampled trees.
 
     Examples
     --------
@@ -98,7 +111,8 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
 
     """
     posterior = as_posterior(source)
-    batch, weight = _choose(posterior, trees)
+    weighting = getattr(source, "weighting", "importance")
+    batch, weight = _choose(posterior, trees, weighting)
     nodes = describe_nodes(posterior, batch)
     classes = posterior.classes
     if nodes.counts is None:
@@ -106,7 +120,9 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     elif classes is None:
         classes = np.arange(nodes.counts.shape[2])
     binner = posterior.binner or _binner_of_codes(posterior.rows.codes, batch)
-    return TreeSet(batch, weight, *nodes, binner=binner, classes=classes)
+    every = isinstance(trees, str) and trees == "all"
+    power = sharpness(posterior, weighting=weighting) if every else 1.0
+    return TreeSet(batch, weight, *nodes, binner=binner, classes=classes, sharpness=power)
 
 
 def take_tree(source: Any, tree: Which = "best") -> TreeSet:
@@ -118,9 +134,9 @@ def take_tree(source: Any, tree: Which = "best") -> TreeSet:
     return take_trees(source, tree)
 
 
-def _choose(posterior: TreePosterior, which: Which) -> tuple[TreeBatch, Floats]:
+def _choose(posterior: TreePosterior, which: Which, weighting: str) -> tuple[TreeBatch, Floats]:
     """Trees [B] and their weights [B], which sum to one."""
-    trees, weight = posterior.trees, posterior.weights
+    trees = posterior.trees
     if isinstance(which, TreeBatch):
         return which, np.full(len(which), 1 / max(len(which), 1))
     if isinstance(which, int | np.integer) and not isinstance(which, bool):
@@ -134,7 +150,7 @@ def _choose(posterior: TreePosterior, which: Which) -> tuple[TreeBatch, Floats]:
     if which == "consensus":
         return consensus_tree(posterior).tree, np.ones(1)
     if which == "all":
-        first, share = tally(trees, weight)
+        first, share = tally(trees, tree_weights(posterior, weighting))
         kept = np.argsort(-share, kind="stable")
         kept = kept[share[kept] > 0]  # a weight may be too small for a float
         return trees[np.asarray(first)[kept]], share[kept] / share.sum()
@@ -168,6 +184,25 @@ def leaf_text(chosen: TreeSet, b: int, node: int) -> str:
         return ", ".join(f"{number:.6g}" for number in chosen.value[b, node])
     best = int(np.argmax(chosen.value[b, node]))
     return f"{chosen.outputs[best]}  {chosen.value[b, node, best]:.3f}"
+
+
+class DrawnNode(NamedTuple):
+    """What a drawing says of a node: its test or its prediction, its rows, its left child."""
+
+    said: str
+    rows: str
+    left: int  # -1 of a leaf
+
+
+def drawn_nodes(chosen: TreeSet) -> list[DrawnNode]:
+    """Nodes of the first tree of a set, in their order."""
+    trees, drawn = chosen.trees, []
+    for node in range(int(trees.n_nodes[0])):
+        inner = trees.feature[0, node] >= 0
+        said = split_text(chosen, 0, node)[0] if inner else leaf_text(chosen, 0, node)
+        rows = rows_text(chosen.rows[0, node])
+        drawn.append(DrawnNode(said, rows, int(trees.left[0, node])))
+    return drawn
 
 
 def rows_text(n_rows: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from numbers import Real
 from typing import Any, Self
 
@@ -13,7 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from dtgfn.background import Background, choose_views, fit_background, place
-from dtgfn.checks import check_choice, check_whole
+from dtgfn.binning import Binner
+from dtgfn.checks import check_choice, check_range, check_run, check_whole
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.emptiness import View, emptiness, infer_views
 from dtgfn.estimators.columns import TableEstimator
 from dtgfn.inference import ENGINES, check_options
@@ -173,8 +176,15 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 options={**usual[self.inference], **(self.options or {})},
                 progress=progress,
             )
+        if len(self.views_) < len(chosen):
+            warnings.warn(
+                f"time_budget={self.time_budget!r} was over after {len(self.views_)} of "
+                f"{len(chosen)} views; allow more, fewer n_trees, or a cheaper engine.",
+                UntrustworthyFit,
+                stacklevel=2,
+            )
         alone = np.minimum(weight, 1.0) if self.contamination == "two-std" else None
-        scores = -emptiness(self.views_, cells, log_density, self.leaf_concentration, alone)
+        scores = -emptiness(self.views_, cells, log_density, alone)
         self.offset_: float = _offset(scores, weight, self.contamination)
         return self
 
@@ -184,7 +194,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         table = as_table(X)
         self._check_columns(X, table, reset=False)
         cells, log_density = place(self.background_, table)
-        return -emptiness(self.views_, cells, log_density, self.leaf_concentration)
+        return -emptiness(self.views_, cells, log_density)
 
     def decision_function(self, X: Any) -> Floats:
         """Score minus ``offset_`` [n]: negative for anomalies."""
@@ -193,6 +203,11 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """-1 for anomalies and 1 for normal rows [n]."""
         return np.where(self.decision_function(X) < 0, -1, 1)
+
+    @property
+    def binner_(self) -> Binner:
+        """How columns became cells."""
+        return self.background_.binner
 
     def _choose_views(self, n_columns: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
         per_view = self.columns_per_tree
@@ -204,11 +219,10 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         check_choice("inference", self.inference, tuple(ENGINES))
         check_options(self.inference, self.options or {})
-        check_whole("n_trees", self.n_trees, 1, 1_000_000)
+        check_run(self.n_trees, self.time_budget, self.n_jobs)
+        check_range("leaf_concentration", self.leaf_concentration, 1e-6, 1e6)
         if self.columns_per_tree is not None:
             check_whole("columns_per_tree", self.columns_per_tree, 1, 1000)
-        if self.n_jobs is not None and self.n_jobs != -1:
-            check_whole("n_jobs", self.n_jobs, 1, 1024)
         share = self.contamination
         number = isinstance(share, Real) and not isinstance(share, bool)
         if share != "two-std" and not (number and 0 < float(share) <= 0.5):

@@ -171,7 +171,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
 
     def _choices(self, tree: str | None) -> dict[str, Any]:
         """What the functions of ``predict`` and ``uncertainty`` are to be called with."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         check_choice("tree", tree, (None, "best"))
         check_choice("weighting", self.weighting, WEIGHTINGS)
         return {
@@ -199,7 +199,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
 
     def _codes(self, X: Any) -> Codes:
         """Code new rows as the training rows were."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         table = as_table(X)
         self._check_columns(X, table, reset=False)
         return encode(self.binner_, table)
@@ -238,7 +238,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     @property
     def binner_(self) -> Binner:
         """How columns became codes."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         binner = self.posterior_.binner
         assert binner is not None, "infer always sets it"
         return binner
@@ -246,17 +246,17 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     @property
     def log_evidence_(self) -> float:
         """Log Z of the training targets."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         return self.posterior_.log_evidence
 
     @property
     def temperature_(self) -> float:
         """The temperature that was used, or chosen."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         return self.posterior_.score.temperature
 
     @property
     def best_tree_(self) -> TreeBatch:
         """The most probable tree, a batch of one."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         return self.posterior_.best_tree

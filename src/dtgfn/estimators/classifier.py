@@ -19,7 +19,7 @@ from dtgfn.leaves import DirichletLeaf
 from dtgfn.predict import average_outputs
 from dtgfn.score import SplitPenalty
 from dtgfn.tables import listing
-from dtgfn.targets import check_classes
+from dtgfn.targets import check_classes, check_labels
 from dtgfn.uncertainty import Uncertainty, credible_interval, uncertainty
 
 
@@ -43,7 +43,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         Prior over structures, see ``dtgfn.infer``.
     class_weight : dict, "balanced" or None
         Weight of each class, which multiplies the rows' weights: a weight of 3 counts as three
-        rows. "balanced" gives all classes the same total.
+        rows. "balanced" gives all classes the same total, before ``sample_weight``.
     temperature : float or "auto"
         The target is R^(1/temperature); above 1 the posterior is wider. "auto" takes that with the
         best leave-one-out log score, from fits that share ``time_budget``; all that were tried are
@@ -220,25 +220,28 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         classes: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
     ) -> Self:
-        """Let more rows join the posterior, in a tenth of the time of a fit ("gfn").
+        """Let more rows join the posterior; a GFlowNet trains for a tenth of a fit's time.
 
         The first call is a fit, and needs all ``classes`` that may come; thresholds and categories
         are learned from its rows and stay. The old trees are weighed for the new rows in closed
-        form, and network and replayed trees go on from where they were.
+        form, and network and replayed trees go on from where they were. How close that comes to a
+        fit of all rows is in the docs on streams.
         """
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight='balanced' needs all rows at once; give partial_fit the weights of "
                 "the classes as a dict."
             )
+        if self.n_bags is not None:
+            raise ValueError(f"n_bags={self.n_bags!r} cannot be streamed; call fit with all rows.")
+        if classes is not None:
+            check_labels(np.asarray(classes))
         if not hasattr(self, "posterior_"):
             if classes is None:
                 raise ValueError(
                     "classes is None; name all classes that may come at the first partial_fit."
                 )
             return self._fit(X, y, sample_weight, classes)
-        if self.n_bags is not None:
-            raise ValueError(f"n_bags={self.n_bags!r} cannot be streamed; call fit with all rows.")
         table, labels = self._read_training(X, y, reset=False)
         labels = check_classes(labels)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -284,7 +287,12 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         if self.class_weight is None:
             return sample_weight
         given = check_weights(sample_weight, len(labels))
-        weight = compute_sample_weight(self._checked_class_weight(labels), labels)
+        chosen = self._checked_class_weight(labels)
+        if isinstance(chosen, dict):
+            present, member = np.unique(labels, return_inverse=True)
+            weight = np.array([float(chosen.get(label, 1.0)) for label in present.tolist()])[member]
+        else:
+            weight = compute_sample_weight("balanced", labels)
         return np.asarray(weight if given is None else weight * given)
 
     def _checked_class_weight(self, labels: npt.NDArray[Any]) -> dict[Any, float] | str:
@@ -299,7 +307,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
             )
         for name, weight in chosen.items():
             check_range(f"class_weight[{name!r}]", weight, 0.0, 1e9)
-        present = np.unique(labels).tolist()
+        present = np.asarray(getattr(self, "classes_", np.unique(labels))).tolist()
         if not any(name in chosen for name in present):
             raise ValueError(
                 f"class_weight names {listing(map(str, chosen))}, none of the classes "

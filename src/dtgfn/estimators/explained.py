@@ -29,29 +29,29 @@ class ExplainedEstimator:
 
     def describe(self, tree: Which = "best") -> str:
         """Write a tree as nested rules in the user's units."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         return tree_text(self, tree)
 
     def decision_path(self, row: Any, tree: Which = "best") -> DecisionPath:
         """Tell why a tree says what it says of one row; ``str`` of it is plain words."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         return decision_path(self, row, tree)
 
     def importances(self, level: float = 0.9) -> pandas.DataFrame:
         """Posterior inclusion and gain of every column, with intervals."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         return importances(self, level)
 
     def co_occurrence(
         self, measure: Literal["probability", "lift"] = "probability"
     ) -> pandas.DataFrame:
         """Probability that a tree uses both of two columns, or its lift."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         return co_occurrence(self, measure)
 
     def rules(self, trees: Which = "best") -> pandas.DataFrame:
         """Rules as a frame, one row a leaf; those of "all" trees with their probability."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         if isinstance(trees, str) and trees == "all":
             return distinct_rules(self)
         return leaf_rules(self, trees)
@@ -59,17 +59,17 @@ class ExplainedEstimator:
     @property
     def consensus_tree_(self) -> TreeBatch:
         """The tree that predicts most like the whole posterior, a batch of one."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         return consensus_tree(self.posterior_).tree
 
     def shap_values(self, X: Any, trees: Which = "all") -> Any:
         """Shapley values of each row's prediction (extra ``shap``)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         return shap_values(self, X, trees)
 
     def export(
         self, format: str, *, trees: Which = "best", path: str | Path | None = None, **options: Any
     ) -> Any:
         """Write trees as text, dot, mermaid, json, sklearn or onnx; see ``dtgfn.export``."""
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         return export(self, format, trees=trees, path=path, **options)

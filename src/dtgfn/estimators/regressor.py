@@ -147,7 +147,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
-        """Let more rows join the posterior, in a tenth of the time of a fit ("gfn").
+        """Let more rows join the posterior; a GFlowNet trains for a tenth of a fit's time.
 
         The first call is a fit; thresholds, categories and the target's units stay what its rows
         made them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtgfn.tree_sets import TreeSet, leaf_text, rows_text, split_text
+from dtgfn.tree_sets import TreeSet, drawn_nodes
 
 
 def to_dot(chosen: TreeSet) -> str:
@@ -26,14 +26,10 @@ def to_dot(chosen: TreeSet) -> str:
     }
 
     """
-    trees, rows = chosen.trees, chosen.rows[0]
     nodes, edges = [], []
-    for node in range(int(trees.n_nodes[0])):
-        inner = trees.feature[0, node] >= 0
-        said = split_text(chosen, 0, node)[0] if inner else leaf_text(chosen, 0, node)
-        nodes.append(f'  n{node} [label="{escape(said)}\\n{rows_text(rows[node])}"];')
-        if inner:
-            left = int(trees.left[0, node])
+    for node, (said, rows, left) in enumerate(drawn_nodes(chosen)):
+        nodes.append(f'  n{node} [label="{escape(said)}\\n{rows}"];')
+        if left > 0:
             edges += [
                 f'  n{node} -> n{left} [label="yes"];',
                 f'  n{node} -> n{left + 1} [label="no"];',

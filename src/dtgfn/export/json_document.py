@@ -5,7 +5,7 @@ The document, with a NODE for the root of each tree::
     {"format": "dtgfn-trees", "version": 1, "named": true,
      "columns": [{"name": "petal length (cm)", "kind": "number", "categories": [],
                   "has_missing": false}, ...],
-     "classes": ["setosa", ...],
+     "classes": ["setosa", ...], "sharpness": 1.0,
      "trees": [{"weight": 1.0, "root": NODE}, ...]}
 
 A NODE has ``rows`` (weighted training rows), ``counts`` (those of each class) and ``value``
@@ -18,8 +18,10 @@ A NODE has ``rows`` (weighted training rows), ``counts`` (those of each class) a
     {"column": 2, "present": true}      the cell is not missing
 
 "has_missing" tells whether training had missing cells, "named" whether columns have names of their
-own and are to be matched by them. Of a regression "classes" is null, ``value`` is a list of one
-number, and instead of ``counts`` there is ``spread``, the standard deviation of a new row's number.
+own and are to be matched by them. The prediction is the weighted average of the trees' values, to
+the power of "sharpness" (1 if it is left out) and divided by its sum over classes. Of a regression
+"classes" is null, ``value`` is a list of one number, and instead of ``counts`` there is ``spread``,
+the standard deviation of a new row's number.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +74,7 @@ def to_json(chosen: TreeSet, indent: int | None = 1) -> str:
         "named": chosen.binner.named,
         "columns": columns,
         "classes": None if chosen.classes is None else [_plain(c) for c in chosen.classes],
+        "sharpness": float(chosen.sharpness),
         "trees": [
             {"weight": float(weight), "root": _node(chosen, b, 0)}
             for b, weight in enumerate(chosen.weight)
@@ -147,7 +151,16 @@ def from_json(text: str | bytes) -> TreeSet:
     nodes = [_flat_nodes(tree, None if classes is None else len(classes)) for tree in trees]
     weight = np.array([tree["weight"] for tree in trees], dtype=np.float64)
     _demand(abs(weight.sum() - 1) < 1e-6, "its weights do not add up to one")
-    return _tree_set_of(nodes, weight, _binner_of(document, nodes), classes)
+    chosen = _tree_set_of(nodes, weight, _binner_of(document, nodes), classes)
+    return replace(chosen, sharpness=_sharpness_of(document))
+
+
+def _sharpness_of(document: dict[str, Any]) -> float:
+    sharpness = document.get("sharpness", 1.0)
+    positive = _numbers([sharpness], 1, 0) and sharpness > 0
+    _demand(positive, "its sharpness is no number above zero")
+    _demand(document["classes"] is not None or sharpness == 1, "numbers have no sharpness but 1")
+    return float(sharpness)
 
 
 def _check_classes(classes: Any) -> None:

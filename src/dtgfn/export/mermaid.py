@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtgfn.tree_sets import TreeSet, leaf_text, rows_text, split_text
+from dtgfn.tree_sets import TreeSet, drawn_nodes
 
 # What Mermaid, or the HTML and Markdown that it makes of a label, would read as its own.
 SPECIAL = frozenset("\"#&;<>`%\\*_~|{}[]()^$@'")
@@ -26,16 +26,11 @@ def to_mermaid(chosen: TreeSet) -> str:
       n0 -->|no| n2
 
     """
-    trees, rows = chosen.trees, chosen.rows[0]
     nodes, edges = [], []
-    for node in range(int(trees.n_nodes[0])):
-        inner = trees.feature[0, node] >= 0
-        said = split_text(chosen, 0, node)[0] if inner else leaf_text(chosen, 0, node)
-        opening, closing = "[]" if inner else "()"
-        label = f'"{escape(said)}<br/>{rows_text(rows[node])}"'
-        nodes.append(f"  n{node}{opening}{label}{closing}")
-        if inner:
-            left = int(trees.left[0, node])
+    for node, (said, rows, left) in enumerate(drawn_nodes(chosen)):
+        opening, closing = "[]" if left > 0 else "()"
+        nodes.append(f'  n{node}{opening}"{escape(said)}<br/>{rows}"{closing}')
+        if left > 0:
             edges += [f"  n{node} -->|yes| n{left}", f"  n{node} -->|no| n{left + 1}"]
     return "\n".join(["flowchart TD", *nodes, *edges])
 

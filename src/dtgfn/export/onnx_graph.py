@@ -3,7 +3,8 @@
 Numbers and booleans enter as doubles, and thresholds are doubles, so no row goes astray. A text
 column enters as strings and becomes the place of its category. The trees are one
 TreeEnsembleRegressor (ai.onnx.ml, version 3) with an output per class, whose sums are doubles
-that leave as floats: probabilities agree to 1e-7.
+that leave as floats: probabilities agree to 1e-7. Where the average is sharpened, as that of bags,
+its power is taken in doubles and leaves as floats: to 1e-6.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dtgfn.binning import Binner, ColumnSpec
 from dtgfn.kernels import Floats, Ints
 from dtgfn.tree_sets import TreeSet
 
-PRIVATE = "dtgfn place of "
+PRIVATE = "dtgfn: "
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # old enough for most runtimes
 
 
@@ -47,21 +48,26 @@ def to_onnx(chosen: TreeSet) -> Any:
     inputs, nodes = _columns(chosen, helper, types)
     name, n_targets = "value" if chosen.classes is None else "probabilities", chosen.value.shape[2]
     attributes = _ensemble(chosen, helper, types)
+    average = name if chosen.sharpness == 1 else f"{PRIVATE}average"
     nodes.append(
         helper.make_node(
             "TreeEnsembleRegressor",
             ["X"],
-            [name],
+            [average],
             domain="ai.onnx.ml",
             aggregate_function="SUM",
             n_targets=n_targets,
             **attributes,
         )
     )
-    outputs, constants = [helper.make_tensor_value_info(name, types.FLOAT, [None, n_targets])], []
+    outputs = [helper.make_tensor_value_info(name, types.FLOAT, [None, n_targets])]
+    constants: list[Any] = []
+    if chosen.sharpness != 1:
+        more, constants = _sharpen(average, name, chosen.sharpness, helper, types)
+        nodes += more
     if chosen.classes is not None:
         nodes += [
-            helper.make_node("ArgMax", [name], ["best"], axis=1, keepdims=0),
+            helper.make_node("ArgMax", [average], ["best"], axis=1, keepdims=0),
             helper.make_node("Gather", ["classes", "best"], ["label"]),
         ]
         classes, kind = _classes(chosen.classes, helper, types)
@@ -73,6 +79,27 @@ def to_onnx(chosen: TreeSet) -> Any:
         ir_version=IR_VERSION,
         producer_name="dtgfn",
     )
+
+
+def _sharpen(
+    average: str, name: str, sharpness: float, helper: Any, types: Any
+) -> tuple[list[Any], list[Any]]:
+    """Nodes that make ``name`` of the average, as ``dtgfn.predict.sharpened``; their constants."""
+    steps = ("double", "top", "ratio", "power", "sum", "sharp", "sharpness", "axis")
+    double, top, ratio, power, total, sharp, exponent, axis = (PRIVATE + step for step in steps)
+    nodes = [
+        helper.make_node("Cast", [average], [double], to=types.DOUBLE),
+        helper.make_node("ReduceMax", [double], [top], axes=[1], keepdims=1),
+        helper.make_node("Div", [double, top], [ratio]),
+        helper.make_node("Pow", [ratio, exponent], [power]),
+        helper.make_node("ReduceSum", [power, axis], [total], keepdims=1),
+        helper.make_node("Div", [power, total], [sharp]),
+        helper.make_node("Cast", [sharp], [name], to=types.FLOAT),
+    ]
+    return nodes, [
+        helper.make_tensor(exponent, types.DOUBLE, [], [sharpness]),
+        helper.make_tensor(axis, types.INT64, [1], [1]),
+    ]
 
 
 def _import_onnx() -> tuple[Any, Any]:
@@ -105,7 +132,7 @@ def _columns(chosen: TreeSet, helper: Any, types: Any) -> tuple[list[Any], list[
         is_text = spec.kind == "category"
         kind = types.STRING if is_text else types.DOUBLE
         inputs.append(helper.make_tensor_value_info(spec.name, kind, [None, 1]))
-        parts.append(f"{PRIVATE}{place}" if is_text else spec.name)
+        parts.append(f"{PRIVATE}place {place}" if is_text else spec.name)
         if is_text:
             nodes += _place_of(spec, parts[-1], helper, types)
     return inputs, [*nodes, helper.make_node("Concat", parts, ["X"], axis=1)]

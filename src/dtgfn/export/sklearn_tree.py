@@ -30,7 +30,8 @@ def to_sklearn(
     """Make a fitted scikit-learn estimator of a set of trees.
 
     One tree gives a ``DecisionTreeClassifier`` (or ``DecisionTreeRegressor``), several a soft
-    ``VotingClassifier`` (or ``VotingRegressor``) of such trees with their weights.
+    ``VotingClassifier`` (or ``VotingRegressor``) of such trees with their weights. No vote sharpens
+    its average, so all trees of bags are refused.
 
     Parameters
     ----------
@@ -62,6 +63,11 @@ def to_sklearn(
     """
     check_choice("columns", columns, get_args(Columns))
     check_choice("dtype", dtype, get_args(RowType))
+    if chosen.sharpness != 1:
+        raise ValueError(
+            f"Bags predict the power {chosen.sharpness:.3g} of their trees' average, which a "
+            "scikit-learn vote cannot; export one tree, or to json or onnx."
+        )
     texts = [spec.name for spec in chosen.binner.columns if spec.kind == "category"]
     if columns == "raw" and texts:
         raise ValueError(

@@ -48,6 +48,7 @@ CLOSED = 1e-3  # open mass below which nothing much is left to learn, once the n
 REFRESH = 10  # network steps after which a node's residuals are computed again
 REPLAYED_NODES = 512
 MEASURED_NODES = 2048
+HARMLESS = 2.0  # nats by which flows may be guessed too high
 SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have looked at in a step
 SHORTLIST = 128  # cuts of a node whose children the network sees
 WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
@@ -341,12 +342,14 @@ class FixedSampler:
             self.graph.settle(level.depth, known_nodes(level), self.remember)
 
     def _grow_hopeful(self) -> None:
-        """Listen to the network again, to all of it: residuals are asked for anew."""
+        """Listen to the network again, to all of it; what was not believed at all is asked anew."""
         if self.cautious:
             self.cautious = False
-            self.beliefs.clear()
             for level in self.graph.levels[:-1]:
+                belief = self._belief(level.depth + 1)
+                level.cuts.residual[: level.n_listed] /= belief if belief > 0 else 1.0
                 level.version[:] = -REFRESH
+            self.beliefs.clear()
 
     def _belief(self, depth: int) -> float:
         """Share of the network's guesses at a level that its errors at known nodes leave.
@@ -366,8 +369,10 @@ class FixedSampler:
         x = describe(level.sums[known], level.look[known], levels_left, loops)
         guess = evaluate(self.network, x).astype(np.float64)
         error = level.flow[known] - level.look[known] - guess
-        doubt = 0.5 * float((error**2).mean()) / max(float(guess.mean()), 1e-9)
-        self.beliefs[depth] = max(1.0 - doubt, 0.0)
+        inflation = 0.5 * float((error**2).mean())
+        belief = max(1.0 - inflation / max(float(guess.mean()), 1e-9), 0.0)
+        # A little too much hope only spreads the trees, which importance weights mend.
+        self.beliefs[depth] = 1.0 if inflation <= HARMLESS else belief
         return self.beliefs[depth]
 
     def _described(self, level: Level, cuts: Longs) -> Singles:
