@@ -17,6 +17,7 @@ from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.smc import infer_smc
 from dtgfn.leaves import NormalLeaf
 from dtgfn.predict import average_outputs, average_trees, knows_average, sharpened
+from dtgfn.tree_sets import take_trees
 from dtgfn.trees import canonical_keys, node_sums, route
 from dtgfn.uncertainty import credible_interval, uncertainty
 
@@ -173,6 +174,7 @@ def test_the_estimator_says_what_its_posterior_says(weighting):
     told = model.predict_proba(CODES.astype(float))
     codes = model.posterior_.rows.codes
     np.testing.assert_allclose(told, average_outputs(model.posterior_, codes))
+    np.testing.assert_allclose(take_trees(model, "all").average(CODES.astype(float)), told)
     entropy = entr(told).sum(axis=1)
     np.testing.assert_allclose(model.predict_uncertainty(CODES.astype(float)).total, entropy)
 
