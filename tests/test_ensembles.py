@@ -6,6 +6,7 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 
 from dtgfn import DTGFNClassifier, DTGFNRegressor, infer, load, save
+from dtgfn.importances import effective_trees, importances
 
 X, Y = load_wine(return_X_y=True)
 TRAIN, TEST, Y_TRAIN, Y_TEST = train_test_split(X, Y, test_size=0.3, random_state=0)
@@ -45,6 +46,28 @@ def test_bags_of_exact_posteriors_are_saved_too(tmp_path):
     save(model, tmp_path / "bags.dtgfn")
     back = load(tmp_path / "bags.dtgfn")
     np.testing.assert_allclose(back.predict_proba(TEST), model.predict_proba(TEST))
+
+
+def test_options_of_bags_survive_a_file(tmp_path):
+    """JSON has no tuples: what comes back is a list, and the model can be fitted again."""
+    model = bagged(options={"column_share": (0.5, 1.0)}, n_bags=3).fit(TRAIN, Y_TRAIN)
+    save(model, tmp_path / "bags.dtgfn")
+    again = load(tmp_path / "bags.dtgfn").fit(TRAIN, Y_TRAIN)
+    np.testing.assert_array_equal(again.predict_proba(TEST), model.predict_proba(TEST))
+
+
+def test_bags_of_exact_posteriors_are_a_sample_of_which_columns_are_used():
+    exact, bags = (small(n_bags=n).fit(TRAIN, Y_TRAIN) for n in (None, 5))
+    assert (importances(exact).inclusion_low == importances(exact).inclusion_high).all()
+    found = importances(bags)
+    unsure = found.inclusion.between(0, 1, inclusive="neither")
+    assert unsure.any()
+    assert (found.inclusion_low < found.inclusion_high)[unsure].all()
+    assert effective_trees(bags.posterior_) == 5
+    for frame in (found, importances(exact)):
+        told = frame[["inclusion", "inclusion_low", "inclusion_high"]].to_numpy()
+        assert told.min() >= 0
+        assert told.max() <= 1
 
 
 def test_the_temperature_of_bags_is_judged_out_of_bag():

@@ -3,7 +3,8 @@
 One posterior over trees concentrates as rows are added, until one tree's staircase is left. The
 average over data sets that one might as well have seen (BayesBag: Huggins, Miller 2019) stays as
 wide as the data are uncertain. Bag b holds row i ``copies[b, i]`` times, n draws with replacement,
-and knows a random part of the columns only, a prior over which columns are there to split on::
+and knows a random part of the columns only, a prior over which columns are there to split on. A
+row of weight w counts as w rows here too: n is the sum of the weights, and draws go by weight::
 
     P(T) = mean over bags b of P(T | rows of b, columns of b)
 
@@ -11,7 +12,7 @@ The bags give the splits; leaves count all training rows. A row that is not in a
 say in its splits, and leaving it out of its leaf's counts is closed form, so every row can be
 scored by trees that never saw it. Averages over trees that know only part of what there is to know
 are too cautious; a power s of them, chosen so that rows out of bag get the best log score, mends
-that and changes no prediction's first place::
+that and changes no prediction's first place (``dtgfn.predict.sharpness`` says where it applies)::
 
     P(y | x) proportional to (mean over trees of P(y | x, T))^s
 """
@@ -20,25 +21,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from dtgfn.forest import Forest, average
-from dtgfn.kernels import Codes, Floats, Ints
+from dtgfn.kernels import Floats, Ints
 from dtgfn.posterior import TreePosterior, sampled_posterior
-from dtgfn.predict import weighted_forest
+from dtgfn.predict import sharpened
 from dtgfn.progress import Progress, silent
 from dtgfn.score import PenaltyPrior, Rows, Score, log_reward, merge_rows
 from dtgfn.temperature import LeaveOneOut, class_leaf
 from dtgfn.trees import TreeBatch, empty_batch, node_sums, route
 
-Copies = npt.NDArray[np.int16]
+Copies = npt.NDArray[np.integer[Any]]
 
 SHARPEST = 10.0
 # What is enough for one bag: errors of single bags average out.
@@ -60,8 +59,8 @@ class Bags:
         All training rows, which leaves count, and what they are worth.
     bag : int32 [B]
         The tree's bag.
-    copies : int16 [bags, n]
-        How often each row is in each bag.
+    copies : uint8 [bags, n]
+        How often each row is in each bag; a wider type where a row is in a bag too often.
     sharpness : float
         Power of the average.
 
@@ -79,16 +78,6 @@ class Bags:
         """Class of each training row [n]."""
         return self.rows.target.astype(np.int32, copy=False)
 
-    def average(self, codes: Codes) -> Floats:
-        """P(y | x) [n, C] for rows of codes [n, d]."""
-        return sharpened(average(self.forest, codes), self.sharpness)
-
-    @cached_property
-    def forest(self) -> Forest:
-        """The trees, equal ones merged, with what their leaves say."""
-        even = np.full(len(self.trees), 1 / len(self.trees))
-        return weighted_forest(self.trees, even, self.rows, self.score)
-
     def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
         """Draw trees of the bags again, with replacement."""
         return self.trees[rng.integers(len(self.trees), size=n_trees)]
@@ -102,7 +91,7 @@ def infer_bagged(
     column: Ints,
     n_columns: int,
     n_bags: int = 200,
-    column_share: float | tuple[float, float] = (0.3, 1.0),
+    column_share: float | Sequence[float] = (0.3, 1.0),
     n_trees: int = 1000,
     random_state: int | np.random.Generator | None = None,
     time_budget: float | None = None,
@@ -133,14 +122,11 @@ def infer_bagged(
     shares = _check(n_bags, column_share, n_trees)
     started = time.monotonic()
     rng = np.random.default_rng(random_state)
-    n = len(rows.target)
     varying = np.unique(column[(rows.codes != rows.codes[:1]).any(axis=0)])
     n_bags = min(n_bags, n_trees)
     ends = np.linspace(0, n_trees, n_bags + 1).astype(np.int64)
     n_trees_of = ends[1:] - ends[:-1]
-    copies = np.empty((n_bags, n), dtype=np.int16)
-    for b in range(n_bags):
-        copies[b] = rng.multinomial(n, np.full(n, 1 / n))
+    copies = _draw_copies(rows.weight, n_bags, rng)
     batches = []
     for b in range(n_bags):
         progress("bagging", b / n_bags)
@@ -174,7 +160,7 @@ def _as_posterior(
 ) -> TreePosterior:
     """Choose the sharpness and tell everything that the trees of all bags tell."""
     probability, share = outside_probability(bags)
-    seen = share > 0
+    seen = share > 0  # nowhere, if every row is in every bag: then there is no score either
     sharpness = best_sharpness(probability[seen], bags.labels[seen], bags.rows.weight[seen])
     bags = replace(bags, sharpness=sharpness)
     n_trees = len(bags.trees)
@@ -194,26 +180,40 @@ def _as_posterior(
         diagnostics={
             "bags": len(bags.copies),
             "sharpness": sharpness,
-            "out_of_bag_log_score": _scored(probability, share, bags).score,
+            "out_of_bag_log_score": (
+                _scored(probability, share, bags).score if seen.any() else None
+            ),
             "seconds": time.monotonic() - started,
         },
     )
 
 
-def _check(n_bags: object, column_share: object, n_trees: int) -> tuple[float, float]:
+def _check(n_bags: object, column_share: Any, n_trees: int) -> tuple[float, float]:
     """Refuse what cannot be bagged; return the least and the largest share of columns."""
     if isinstance(n_bags, bool) or not isinstance(n_bags, int | np.integer) or n_bags < 2:
         raise ValueError(f"n_bags={n_bags!r} is out of range; give a whole number from 2.")
     if n_trees < 2:
         raise ValueError(f"n_trees={n_trees!r} leaves nothing to average; give 2 or more.")
-    shares = column_share if isinstance(column_share, tuple) else (column_share, column_share)
+    pair = isinstance(column_share, tuple | list)  # JSON, and so a file, knows lists only
+    shares = tuple(column_share) if pair else (column_share, column_share)
     numbers = all(isinstance(s, int | float) and not isinstance(s, bool) for s in shares)
     if not numbers or len(shares) != 2 or not 0 < shares[0] <= shares[1] <= 1:
         raise ValueError(
             f"column_share={column_share!r} is out of range; give a number above 0, at most 1, or "
             "two such, ascending."
         )
-    return shares
+    return shares[0], shares[1]
+
+
+def _draw_copies(weight: Floats, n_bags: int, rng: np.random.Generator) -> Copies:
+    """How often each row is in each bag [bags, n]: as many draws as there is weight, by weight."""
+    n_draws = _n_draws(weight)
+    drawn = (rng.multinomial(n_draws, weight / weight.sum()) for _ in range(n_bags))
+    return np.stack([copies.astype(np.min_scalar_type(copies.max())) for copies in drawn])
+
+
+def _n_draws(weight: Floats) -> int:
+    return max(round(float(weight.sum())), 1)
 
 
 def _known_columns(
@@ -234,12 +234,16 @@ def _cheaper(score: Score, n_columns: int, n_known: int) -> Score:
 
 
 def _bag_rows(rows: Rows, copies: Copies, features: npt.NDArray[np.int64]) -> Rows:
-    """Rows of one bag: those that are in it, on its features, with their copies as weight."""
+    """Rows of one bag: those that are in it, on its features, with their copies as weight.
+
+    A copy weighs one, or so much that a bag weighs what all rows do where that is no whole number.
+    """
     inside = copies > 0
+    each = float(rows.weight.sum()) / _n_draws(rows.weight)
     return Rows(
         np.ascontiguousarray(rows.codes[inside][:, features]),
         rows.target[inside],
-        rows.weight[inside] * copies[inside],
+        copies[inside].astype(np.float64) * each,
     )
 
 
@@ -273,28 +277,34 @@ def _stacked(batches: list[TreeBatch]) -> TreeBatch:
 def outside_probability(bags: Bags) -> tuple[Floats, Floats]:
     """P(y | x_i) [n, C] by the trees whose bag lacks row i, without its count, and their share [n].
 
-    A row that is in every bag has no such tree: it gets an even guess, and share 0.
+    A row of weight w > 1 is w rows alike, each left out by itself: of a bag with k copies of them
+    a part (1 - 1 / w)^k of the rows is out. A row that is in every bag has no tree to score it: it
+    gets an even guess, and share 0.
     """
     rows, labels, model = bags.rows, bags.labels, class_leaf(bags.score)
     counts, _ = node_sums(bags.trees, rows.codes, labels, rows.weight, model)
     total = np.zeros((len(labels), model.n_classes))
-    n_outside = np.zeros(len(labels))
+    share = np.zeros(len(labels))
+    absent = 1 - 1 / np.maximum(rows.weight, 1)
     for b, copies in enumerate(bags.copies):
-        outside = np.flatnonzero(copies == 0)
+        part = absent**copies
+        outside = np.flatnonzero(part)
         mine = np.flatnonzero(bags.bag == b)
         leaf = route(bags.trees[mine], rows.codes[outside])
         at_leaf = counts[mine[:, None], leaf] + model.concentration
-        at_leaf[:, np.arange(outside.size), labels[outside]] -= rows.weight[outside]
-        total[outside] += (at_leaf / at_leaf.sum(axis=-1, keepdims=True)).sum(axis=0)
-        n_outside[outside] += mine.size
-    total[n_outside == 0] = 1 / model.n_classes
-    return total / np.maximum(n_outside, 1)[:, None], n_outside / len(bags.trees)
+        at_leaf[:, np.arange(outside.size), labels[outside]] -= np.minimum(rows.weight[outside], 1)
+        told = (at_leaf / at_leaf.sum(axis=-1, keepdims=True)).sum(axis=0)
+        total[outside] += part[outside, None] * told
+        share += part * mine.size / len(bags.trees)
+    total[share == 0] = 1
+    return total / total.sum(axis=1, keepdims=True), share
 
 
 def out_of_bag(posterior: TreePosterior) -> LeaveOneOut:
     """Score every training row by the trees that never saw it; rows in every bag have weight 0.
 
-    ``effective`` is the share of trees that score the row.
+    ``effective`` is the share of trees that score the row. Where every row is in every bag, all
+    keep their weights and an even guess: the score is that of knowing nothing.
     """
     bags = posterior.solution
     if not isinstance(bags, Bags):
@@ -307,17 +317,8 @@ def out_of_bag(posterior: TreePosterior) -> LeaveOneOut:
 def _scored(probability: Floats, share: Floats, bags: Bags) -> LeaveOneOut:
     sharp = sharpened(probability, bags.sharpness)
     log_prob = np.log(sharp[np.arange(len(sharp)), bags.labels])
-    return LeaveOneOut(log_prob, share, np.where(share > 0, bags.rows.weight, 0.0))
-
-
-def sharpened(probability: Floats, sharpness: float) -> Floats:
-    """Power of probabilities [n, C], normalised.
-
-    >>> sharpened(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
-    [[0.941, 0.059]]
-    """
-    power = (probability / probability.max(axis=1, keepdims=True)) ** sharpness
-    return np.asarray(power / power.sum(axis=1, keepdims=True))
+    counted = (share > 0) | (share.max() == 0)
+    return LeaveOneOut(log_prob, share, np.where(counted, bags.rows.weight, 0.0))
 
 
 def best_sharpness(probability: Floats, target: Ints, weight: Floats) -> float:

@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
+from dtgfn.bagging import Bags
 from dtgfn.checks import check_choice
 from dtgfn.kernels import Floats
 from dtgfn.nodes import node_log_marginals
-from dtgfn.posterior import TreePosterior
+from dtgfn.posterior import ModelAverage, TreePosterior
 from dtgfn.tree_sets import as_posterior, take_trees
 from dtgfn.trees import TreeBatch
 
@@ -45,7 +46,7 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
 
     - ``inclusion`` is P(the tree uses the column); ``inclusion_low`` and ``inclusion_high`` say how
       well the sampled trees tell it (Jeffreys' interval with the effective number of trees). With
-      the exact engine it is exact and the interval has no width.
+      the exact engine it is exact and the interval has no width; bags of it are a sample.
     - ``gain``, ``gain_low``, ``gain_high``: posterior mean and quantiles over trees, in nats.
     - ``share``, ``share_low``, ``share_high``: the same of the share of all gain.
 
@@ -73,7 +74,7 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
     tails = (1 - level) / 2, (1 + level) / 2
     frame = pandas.DataFrame(
         {
-            "inclusion": posterior.column_inclusion,
+            "inclusion": np.clip(posterior.column_inclusion, 0.0, 1.0),
             "inclusion_low": low,
             "inclusion_high": high,
             **_spread("gain", gain, chosen.weight, tails),
@@ -110,10 +111,9 @@ def _spread(
 
 
 def _inclusion_interval(posterior: TreePosterior, level: float) -> tuple[Floats, Floats]:
-    inclusion = posterior.column_inclusion
-    if posterior.engine == "exact":
-        return inclusion, inclusion
-    share = np.clip(inclusion, 0.0, 1.0)
+    share = np.clip(posterior.column_inclusion, 0.0, 1.0)
+    if isinstance(posterior.solution, ModelAverage):  # it sums over all trees
+        return share, share
     n_trees = effective_trees(posterior)
     yes, no = share * n_trees + 0.5, (1 - share) * n_trees + 0.5
     low = np.where(share > 0, betaincinv(yes, no, (1 - level) / 2), 0.0)
@@ -122,8 +122,13 @@ def _inclusion_interval(posterior: TreePosterior, level: float) -> tuple[Floats,
 
 
 def effective_trees(posterior: TreePosterior) -> float:
-    """How many independent draws the weighted trees are worth; of chains, as they have mixed."""
+    """How many independent draws the weighted trees are worth; of chains, as they have mixed.
+
+    Trees of one bag are alike, so a bagged posterior is worth no more than it has bags.
+    """
     worth = 1 / float((posterior.weights**2).sum())
+    if isinstance(posterior.solution, Bags):
+        worth = min(worth, float(len(posterior.solution.copies)))
     mixed = posterior.diagnostics.get("ess_log_reward")
     return worth if mixed is None else min(worth, float(mixed))
 

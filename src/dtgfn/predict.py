@@ -76,7 +76,8 @@ def average_outputs(
     """Average what leaves predict for rows of codes [n, d]: P(y | x, D) [n, C] for classes.
 
     With nothing but defaults it is the exact average where the engine has one; else it is the
-    average over sampled trees, see ``make_forest`` for what can be chosen.
+    average over sampled trees, see ``make_forest`` for what can be chosen, and ``sharpness`` for
+    what is made of it where the posterior is bagged.
 
     Examples
     --------
@@ -99,7 +100,8 @@ def average_outputs(
         counted=counted,
         n_jobs=n_jobs,
     )
-    return average(forest, codes, n_jobs)
+    power = sharpness(posterior, weighting=weighting, leaf=leaf, tree=tree)
+    return sharpened(average(forest, codes, n_jobs), power)
 
 
 def knows_average(
@@ -112,6 +114,34 @@ def knows_average(
     """Whether the engine's own exact average is what was asked for."""
     default = weighting == "importance" and leaf == "mean" and tree is None
     return default and isinstance(posterior.solution, ModelAverage)
+
+
+def sharpness(
+    posterior: TreePosterior,
+    *,
+    weighting: str = "importance",
+    leaf: str = "mean",
+    tree: str | None = None,
+) -> float:
+    """Power of the average over trees: a bagged posterior has chosen one, for any other it is 1.
+
+    It was chosen for the even average of all trees, which "importance" and "uniform" both are. One
+    tree, draws of leaf probabilities and the weights "posterior" are taken as they are.
+    """
+    even = weighting in ("importance", "uniform") and leaf == "mean" and tree is None
+    return float(getattr(posterior.solution, "sharpness", 1.0)) if even else 1.0
+
+
+def sharpened(probability: Floats, power: float) -> Floats:
+    """Power of probabilities [n, C], normalised.
+
+    >>> sharpened(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
+    [[0.941, 0.059]]
+    """
+    if power == 1:
+        return probability
+    raised = (probability / probability.max(axis=1, keepdims=True)) ** power
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
 def make_forest(

@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from dtgfn.bagging import Bags, sharpened
 from dtgfn.binning import Binner, ColumnSpec, encode, rule
 from dtgfn.consensus import consensus_tree
 from dtgfn.distances import tally
 from dtgfn.kernels import Codes, Floats
 from dtgfn.nodes import describe_nodes
 from dtgfn.posterior import TreePosterior
-from dtgfn.predict import knows_average, tree_weights
+from dtgfn.predict import sharpened, sharpness, tree_weights
 from dtgfn.tables import as_table
 from dtgfn.trees import TreeBatch, route
 
@@ -75,7 +74,7 @@ class TreeSet:
         out = np.zeros((leaves.shape[1], self.value.shape[2]))
         for leaf, value, weight in zip(leaves, self.value, self.weight, strict=True):
             out += weight * value[leaf]
-        return out if self.sharpness == 1 else sharpened(out, self.sharpness)
+        return sharpened(out, self.sharpness)
 
 
 def as_posterior(source: Any) -> TreePosterior:
@@ -121,10 +120,9 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     elif classes is None:
         classes = np.arange(nodes.counts.shape[2])
     binner = posterior.binner or _binner_of_codes(posterior.rows.codes, batch)
-    sharpness = 1.0
-    if isinstance(trees, str) and trees == "all":
-        sharpness = _sharpness(posterior, weighting)
-    return TreeSet(batch, weight, *nodes, binner=binner, classes=classes, sharpness=sharpness)
+    every = isinstance(trees, str) and trees == "all"
+    power = sharpness(posterior, weighting=weighting) if every else 1.0
+    return TreeSet(batch, weight, *nodes, binner=binner, classes=classes, sharpness=power)
 
 
 def take_tree(source: Any, tree: Which = "best") -> TreeSet:
@@ -134,14 +132,6 @@ def take_tree(source: Any, tree: Which = "best") -> TreeSet:
     if isinstance(tree, TreeBatch) and len(tree) != 1:
         raise ValueError(f"tree is a batch of {len(tree)} trees; give a batch of one.")
     return take_trees(source, tree)
-
-
-def _sharpness(posterior: TreePosterior, weighting: str) -> float:
-    """Power of the average over all trees: that of bags, where they are what predicts."""
-    bags = posterior.solution
-    if isinstance(bags, Bags) and knows_average(posterior, weighting=weighting):
-        return bags.sharpness
-    return 1.0
 
 
 def _choose(posterior: TreePosterior, which: Which, weighting: str) -> tuple[TreeBatch, Floats]:

@@ -16,7 +16,14 @@ from scipy.special import betainc, digamma, entr, ndtri
 from dtgfn.forest import FlatTrees, Forest, average, sum_leaves
 from dtgfn.kernels import Codes, Floats
 from dtgfn.posterior import TreePosterior
-from dtgfn.predict import CountedTrees, count_trees, make_forest, mean_values
+from dtgfn.predict import (
+    CountedTrees,
+    count_trees,
+    make_forest,
+    mean_values,
+    sharpened,
+    sharpness,
+)
 
 N_CELLS = 32  # of the grid, and again of each of its cells
 TINY = 1e-12
@@ -58,6 +65,10 @@ def uncertainty(
     It is taken over the sampled trees (also where the engine knows the exact average), so that
     the parts add up. Parameters are those of ``make_forest``.
 
+    A bagged posterior predicts a power of the average (``dtgfn.predict.sharpness``): the total is
+    the entropy of that, and noise and model keep the shares that they have without the power, which
+    says how much is not known but not why.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -76,6 +87,12 @@ def uncertainty(
     noise = np.maximum(averaged[:, -1], 0.0)
     # Mathematically never negative; the sum is taken last so that it holds to the last digit.
     model = np.maximum(entr(averaged[:, :-1]).sum(axis=1) - noise, 0.0)
+    power = sharpness(posterior, weighting=weighting, tree=tree)
+    if power != 1:
+        entropy = entr(sharpened(averaged[:, :-1], power)).sum(axis=1)
+        plain = noise + model
+        change = np.divide(entropy, plain, out=np.ones_like(plain), where=plain > 0)
+        noise, model = noise * change, model * change
     return Uncertainty(total=noise + model, noise=noise, model=model)
 
 
@@ -108,6 +125,10 @@ def credible_interval(
     P(class | x) has a Beta posterior; the distribution function of their mixture is exact on a
     grid of 1024 cells (evenly spaced in arcsin sqrt p) and interpolated within a cell.
     Other parameters are those of ``make_forest``.
+
+    The bounds are for what the trees say. A bagged posterior sharpens their average, not what each
+    of them says: its bounds are those of the probabilities before that, and a prediction that was
+    sharpened may lie outside.
 
     Examples
     --------

@@ -26,6 +26,8 @@ from dtgfn.predict import (
     count_trees,
     knows_average,
     make_forest,
+    sharpened,
+    sharpness,
 )
 from dtgfn.score import SplitPenalty
 from dtgfn.streaming import extend_posterior
@@ -187,7 +189,8 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         known: dict[tuple[str | None, str], Forest] = self.__dict__.setdefault("_forests", {})
         if key not in known:
             known[key] = make_forest(self.posterior_, **self._choices(tree))
-        return average(known[key], codes, self.n_jobs)
+        power = sharpness(self.posterior_, weighting=self.weighting, tree=tree)
+        return sharpened(average(known[key], codes, self.n_jobs), power)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again."""

@@ -84,7 +84,7 @@ def to_onnx(chosen: TreeSet) -> Any:
 def _sharpen(
     average: str, name: str, sharpness: float, helper: Any, types: Any
 ) -> tuple[list[Any], list[Any]]:
-    """Nodes that make ``name`` of the average, as ``dtgfn.bagging.sharpened``; their constants."""
+    """Nodes that make ``name`` of the average, as ``dtgfn.predict.sharpened``; their constants."""
     steps = ("double", "top", "ratio", "power", "sum", "sharp", "sharpness", "axis")
     double, top, ratio, power, total, sharp, exponent, axis = (PRIVATE + step for step in steps)
     nodes = [
