@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
 
 from dtgfn.binning import Binning, check_weights
 from dtgfn.checks import check_flag, check_range
@@ -21,6 +22,13 @@ from dtgfn.score import SplitPenalty
 from dtgfn.tables import listing
 from dtgfn.targets import check_classes, check_labels
 from dtgfn.uncertainty import Uncertainty, credible_interval, uncertainty
+
+
+def _streams(model: DTGFNClassifier) -> bool:
+    """Tell why bags have no ``partial_fit``."""
+    if model.n_bags is not None:
+        raise AttributeError(f"n_bags={model.n_bags!r} cannot be streamed; call fit with all rows.")
+    return True
 
 
 class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc]
@@ -213,6 +221,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         return self
 
+    @available_if(_streams)  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
         X: Any,
@@ -232,8 +241,6 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
                 "class_weight='balanced' needs all rows at once; give partial_fit the weights of "
                 "the classes as a dict."
             )
-        if self.n_bags is not None:
-            raise ValueError(f"n_bags={self.n_bags!r} cannot be streamed; call fit with all rows.")
         if classes is not None:
             check_labels(np.asarray(classes))
         if not hasattr(self, "posterior_"):
@@ -270,7 +277,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         return np.asarray(self.classes_[best])
 
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
-        """Bounds [n, C, 2] that hold each P(class | x) with probability ``level``."""
+        """Bounds [n, C, 2] that hold each P(class | x) with probability ``level`` (unsharpened)."""
         codes = self._codes(X)
         bounds = credible_interval(self.posterior_, codes, level, **self._choices(tree))
         return np.stack(bounds, axis=-1)
