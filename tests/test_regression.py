@@ -135,7 +135,7 @@ def small(**changes):
     return DTGFNRegressor(**{"inference": "exact", **settings, **changes})
 
 
-@parametrize_with_checks([small()])
+@parametrize_with_checks([small(), small(inference="gfn", max_depth=3)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
