@@ -225,3 +225,16 @@ def test_a_detector_in_a_file_can_be_shown_and_asked(tmp_path):
     told = dtgfn("predict", tmp_path / "detector.dtgfn", tmp_path / "new.csv")
     frame = pd.read_csv(io.StringIO(told.stdout))
     assert frame["prediction"].tolist() == [1, -1]
+
+
+def test_numbers_that_are_hardly_classes_are_pointed_out(tmp_path):
+    pd.DataFrame({"x": np.arange(120.0), "y": np.arange(120) // 2}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    given = ("fit", tmp_path / "t.csv", "--target", "y", "--engine", "exact", "--max-depth", 1)
+    told = dtgfn(*given, "--out", tmp_path / "m.dtgfn")
+    assert told.returncode == 0
+    assert "60 different numbers" in told.stderr
+    assert "--task regress" in told.stderr
+    told = dtgfn(*given, "--task", "regress", "--out", tmp_path / "n.dtgfn")
+    assert told.stderr == ""

@@ -26,6 +26,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+MANY_LABELS = 50  # numbers that are hardly classes any more
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -274,6 +276,13 @@ def _check_target(column: Column, table: Table, task: str) -> None:
     if table.n_columns == 0:
         raise ValueError(
             f"There is no column besides {column.name!r}; add some to predict it from."
+        )
+    n_values = len(pandas.unique(column.values))
+    if task == "classify" and column.kind == "number" and n_values > MANY_LABELS:
+        typer.echo(
+            f"dtgfn: column {column.name!r} holds {n_values} different numbers, each a class of "
+            "its own now; add --task regress to predict a number.",
+            err=True,
         )
 
 
