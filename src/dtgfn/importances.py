@@ -25,6 +25,7 @@ from dtgfn.nodes import node_log_marginals
 from dtgfn.posterior import ModelAverage, TreePosterior
 from dtgfn.tree_sets import as_posterior, take_trees
 from dtgfn.trees import TreeBatch
+from dtgfn.uncertainty import check_level
 
 if TYPE_CHECKING:
     import pandas
@@ -60,8 +61,7 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
     'petal width (cm)'
 
     """
-    if not isinstance(level, float | int) or not 0 < level < 1:
-        raise ValueError(f"level={level!r} is out of range; give a number between 0 and 1.")
+    check_level(level)
     import pandas
 
     posterior = as_posterior(source)
