@@ -166,9 +166,7 @@ def test_importances_are_sorted_and_refuse_other_levels():
     posterior, _ = mixed(3)
     assert importances(posterior)["share"].is_monotonic_decreasing
     for level in (0, 1, 5, "x"):
-        with pytest.raises(
-            ValueError, match=r"level=.* is not usable; give a probability"
-        ):
+        with pytest.raises(ValueError, match=r"level=.* is not usable; give a probability"):
             importances(posterior, level)
 
 
