@@ -1,0 +1,1 @@
+"""The paper's experiments and every method in them, behind ``dtgfn bench``."""
