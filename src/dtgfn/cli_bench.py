@@ -193,8 +193,8 @@ def _write_page(experiment: Experiment, store: Store, folder: Path, quick: bool)
     notes = folder / "notes" / f"{experiment.name}.md"
     text = notes.read_text(encoding="utf-8") if notes.exists() else ""
     blocks = [*experiment.render(records), *_method_notes(records)]
-    paths = write_page(folder, experiment.name, header, blocks, text)
-    return paths[0]
+    write_page(folder, experiment.name, header, blocks, text)
+    return folder / f"{experiment.name}.md"
 
 
 def _dates(records: Sequence[Record]) -> str:

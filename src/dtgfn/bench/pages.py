@@ -19,13 +19,17 @@ from dtgfn.bench.plots import INK, NEEDS_MATPLOTLIB, PAPER, new_figure
 
 @dataclass(frozen=True)
 class Header:
-    """What a page says of itself: how to get it again, on what it was measured, and when."""
+    """What a page says of itself: how to get it again, on what it was measured, and when.
+
+    ``state`` says how much of it has been measured, and by which code.
+    """
 
     title: str
     command: str
     machine: str = ""
     date: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    state: str = ""
 
 
 def write_page(
@@ -117,6 +121,8 @@ def _facts(header: Header) -> str:
     if header.versions:
         versions = ", ".join(f"{name} {number}" for name, number in header.versions.items())
         facts.append(f"- Versions: {plain(versions)}")
+    if header.state:
+        facts.append(f"- Measured: {plain(header.state)}")
     return "\n".join(facts)
 
 

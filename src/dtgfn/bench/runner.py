@@ -179,8 +179,8 @@ def machine_class() -> str:
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
-def library_versions() -> str:
+def library_versions() -> dict[str, str]:
     """Versions of what most numbers here depend on."""
     names = ("dtgfn", "numpy", "scikit-learn", "torch")
-    told = [f"{name} {importlib.metadata.version(name)}" for name in names]
-    return ", ".join([f"Python {platform.python_version()}", *told])
+    found = {name: importlib.metadata.version(name) for name in names}
+    return {"Python": platform.python_version(), **found}

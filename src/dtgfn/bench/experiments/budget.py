@@ -9,9 +9,9 @@ import numpy as np
 
 from dtgfn.bench.experiment import Block, Cell, Experiment, Figure, Record
 from dtgfn.bench.measure import Metrics, classification_metrics
-from dtgfn.bench.plots import lines
+from dtgfn.bench.plots import Series, lines
 from dtgfn.bench.splits import holdout
-from dtgfn.bench.statistics import mean_and_spread
+from dtgfn.bench.statistics import summary
 from dtgfn.datasets import load_dataset
 
 BUDGETS = (0, 10, 20)
@@ -85,8 +85,8 @@ def render(records: Sequence[Record]) -> list[Block]:
             chosen = _of(done, policy, seconds)
             rows.append([LABELS[policy], f"{seconds:g}"])
             for size in ENSEMBLE_SIZES:
-                mean, spread = mean_and_spread(_values(chosen, f"{metric}_{size}"))
-                rows[-1].append(f"{mean:.3f} ± {spread:.3f}")
+                found = summary([r.metrics[f"{metric}_{size}"] for r in chosen])
+                rows[-1].append(f"{found.mean:.3f} ± {found.spread:.3f}")
         blocks.append(Block(heading=heading, rows=rows))
     failed = [f"{LABELS[r.cell.method]}: {r.reason}" for r in records if r.status != "done"]
     return [*blocks, Block(text="; ".join(failed)), Block(figure=_figure(done))]
@@ -101,18 +101,17 @@ def _of(records: Sequence[Record], policy: str, seconds: float) -> list[Record]:
     return [r for r in records if (r.cell.method, r.cell.variant["seconds"]) == (policy, seconds)]
 
 
-def _values(records: Sequence[Record], metric: str) -> list[float]:
-    return [float(value) for r in records if (value := r.metrics[metric]) is not None]
-
-
 def _figure(done: Sequence[Record]) -> Figure:
     def draw(figure: object) -> None:
-        series = {}
+        series = []
         for policy, seconds in _runs(done):
             chosen = _of(done, policy, seconds)
-            series[f"{LABELS[policy]}, {seconds:g} s"] = [
-                (float(size), _values(chosen, f"log_loss_{size}")) for size in ENSEMBLE_SIZES
+            found = [
+                summary([r.metrics[f"log_loss_{size}"] for r in chosen]).mean
+                for size in ENSEMBLE_SIZES
             ]
+            label = f"{LABELS[policy]}, {seconds:g} s"
+            series.append(Series(label, ENSEMBLE_SIZES, found, ours=policy == "dtgfn"))
         lines(figure, series, "trees", "log loss of test rows", log_x=True)
 
     return Figure("size", "Log loss by training seconds and ensemble size", draw)

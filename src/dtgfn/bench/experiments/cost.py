@@ -77,9 +77,9 @@ def render(records: Sequence[Record]) -> list[Block]:
             rows.append([*row, f"{record.status}: {record.reason}"])
             continue
         paper = COST.get((table, depth))
-        row += [_seconds(record.metrics["step_seconds"]), f"{paper[0]:g}" if paper else ""]
+        row += [_seconds(record.metrics["step_seconds"]), f"{paper.train_1:g}" if paper else ""]
         row += [_seconds(record.metrics[f"draw_seconds_{size}"]) for size in ENSEMBLE_SIZES]
-        rows.append([*row, f"{paper[1]:g} / {paper[3]:g}" if paper else ""])
+        rows.append([*row, f"{paper.draw_1:g} / {paper.draw_100:g}" if paper else ""])
     return [Block(rows=rows)]
 
 

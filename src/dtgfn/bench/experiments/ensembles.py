@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtgfn.bench.cells import PAPER_SEEDS, PAPER_TABLES, method_cells
-from dtgfn.bench.comparison import comparison_block, paired_block, rank_figure
+from dtgfn.bench.cells import PAPER_SEEDS, PAPER_TABLES, method_cells, method_labels
+from dtgfn.bench.comparison import comparison_block, paired_block, rank_block
 from dtgfn.bench.experiment import Block, Cell, Experiment, Record
 from dtgfn.bench.experiments.single_trees import measure_holdout
 from dtgfn.bench.paper import ENSEMBLES
@@ -44,15 +44,29 @@ def cells(quick: bool) -> list[Cell]:
 
 
 def render(records: Sequence[Record]) -> list[Block]:
-    """Accuracy, log loss and calibration, ours against the best rival, ranks."""
-    everyone, rivals = (*RIVALS, *OTHERS, *OURS), (*RIVALS, *OTHERS)
+    """Accuracy, log loss, ours against the best rival, ranks."""
+    rivals, ours = method_labels((*RIVALS, *OTHERS)), method_labels(OURS)
+    everyone = rivals | method_labels(("dt-gfn",)) | ours
     return [
-        comparison_block(records, "accuracy", PAPER_TABLES, everyone, ENSEMBLES),
         comparison_block(
-            records, "log_loss", PAPER_TABLES, everyone, size=False, higher_is_better=False
+            records, "accuracy", PAPER_TABLES, everyone, ENSEMBLES, ours=OURS, heading="Accuracy"
         ),
-        paired_block(records, "accuracy", OURS, rivals),
-        Block(figure=rank_figure(records, "accuracy", PAPER_TABLES)),
+        comparison_block(
+            records,
+            "log_loss",
+            PAPER_TABLES,
+            rivals | ours,
+            {},
+            size=False,
+            higher_is_better=False,
+            ours=OURS,
+            heading="Log loss",
+        ),
+        *(
+            paired_block(records, "accuracy", name, rivals, label=label, heading=f"Paired: {label}")
+            for name, label in ours.items()
+        ),
+        rank_block(records, "accuracy", PAPER_TABLES, methods=rivals | ours, ours=OURS),
     ]
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from dtgfn.bench.cells import method_cells
-from dtgfn.bench.comparison import comparison_block, label_of, paired_block
+from dtgfn.bench.cells import method_cells, method_labels
+from dtgfn.bench.comparison import comparison_block, paired_block
 from dtgfn.bench.contract import TrainingRows
 from dtgfn.bench.experiment import Block, Cell, Experiment, Figure, Record
 from dtgfn.bench.measure import Metrics, measure_classifier
-from dtgfn.bench.methods import find_method
-from dtgfn.bench.paper import SHIFT
-from dtgfn.bench.plots import lines
+from dtgfn.bench.paper import SHIFT, Printed
+from dtgfn.bench.plots import Series, lines
 from dtgfn.bench.splits import shift
+from dtgfn.bench.statistics import summary
 from dtgfn.datasets import load_dataset
 
-SHIFTS = ("bmi", "age")
+LABELS = {"bmi": "BMI above 30", "age": "age above 29"}
+SHIFTS = tuple(LABELS)
 PAPER_SEED = 42
 SEEDS = (PAPER_SEED, *range(1, 11))  # one split says little
 ENSEMBLE_SIZES = (100, 500, 1000)
@@ -64,57 +65,75 @@ def of_size(records: Sequence[Record], n_trees: int) -> list[Record]:
 
 
 def render(records: Sequence[Record]) -> list[Block]:
-    """Accuracy inside and outside, for the paper's seed and over all, and against size."""
+    """Accuracy outside and inside, on the paper's split and over all, and against size."""
     largest = max((r.cell.variant.get("n_trees", 0) for r in records), default=0)
     full = of_size(records, largest)
-    papers_split = [r for r in full if r.cell.seed == PAPER_SEED]
-    everyone = (*RIVALS, *OURS)
     blocks = []
-    for metric, where in (
-        ("out_accuracy", "out of distribution"),
-        ("in_accuracy", "in distribution"),
-    ):
+    for side, words in (("out", "out of distribution"), ("in", "in distribution")):
+        printed = {
+            (method, shift): value
+            for (method, column), value in SHIFT.items()
+            for shift in SHIFTS
+            if column == f"{shift}-{side}"
+        }
+        papers = [r for r in full if r.cell.seed == PAPER_SEED]
         blocks += [
-            comparison_block(
-                papers_split, metric, SHIFTS, everyone, SHIFT[metric], size=False,
-                heading=f"Accuracy {where}, seed {PAPER_SEED}, {largest} trees",
-            ),
-            comparison_block(
-                full, metric, SHIFTS, everyone, size=False,
-                heading=f"Accuracy {where}, all seeds, {largest} trees",
-            ),
-        ]  # fmt: skip
-    blocks.append(
-        comparison_block(
-            full, "out_log_loss", SHIFTS, everyone, size=False, higher_is_better=False,
-            heading=f"Log loss out of distribution, all seeds, {largest} trees",
+            _block(papers, f"{side}_accuracy", f"Accuracy {words}, the paper's split", printed),
+            _block(full, f"{side}_accuracy", f"Accuracy {words}, {len(SEEDS)} splits"),
+        ]
+    blocks.append(_block(full, "out_log_loss", "Log loss out of distribution"))
+    rivals = method_labels(RIVALS)
+    for name, label in method_labels(OURS).items():
+        heading = f"Paired, out of distribution: {label}"
+        blocks.append(
+            paired_block(full, "out_accuracy", name, rivals, label=label, heading=heading)
         )
-    )  # fmt: skip
-    blocks.append(paired_block(full, "out_accuracy", OURS, RIVALS))
     return [*blocks, *(Block(figure=_scaling(records, table)) for table in SHIFTS)]
 
 
+def _block(
+    records: Sequence[Record],
+    metric: str,
+    heading: str,
+    printed: Mapping[tuple[str, str], Printed] | None = None,
+) -> Block:
+    names = (*RIVALS, *(("dt-gfn",) if printed else ()), *OURS)
+    return comparison_block(
+        records,
+        metric,
+        LABELS,
+        method_labels(names),
+        printed or {},
+        size=False,
+        higher_is_better="loss" not in metric,
+        ours=OURS,
+        heading=heading,
+    )
+
+
 def _scaling(records: Sequence[Record], table: str) -> Figure:
-    """Out-of-distribution accuracy against the number of trees."""
+    """Accuracy of shifted rows against the number of trees."""
 
     def draw(figure: object) -> None:
-        series = {}
-        for method in (*FORESTS, *OURS):
-            points = []
+        series = []
+        for method, label in method_labels((*FORESTS, *OURS)).items():
+            sizes, means = [], []
             for n_trees in ENSEMBLE_SIZES:
-                values = [
-                    float(r.metrics["out_accuracy"] or 0)
-                    for r in of_size(records, n_trees)
-                    if r.cell.method == method and r.cell.table == table and r.status == "done"
-                ]
-                if values:
-                    points.append((float(n_trees), values))
-            if points:
-                series[label_of(method)] = points
-        ours = [find_method(name).label for name in OURS]
-        lines(figure, series, "trees", "accuracy out of distribution", highlight=ours)
+                found = summary(
+                    [
+                        r.metrics["out_accuracy"]
+                        for r in of_size(records, n_trees)
+                        if (r.cell.method, r.cell.table, r.status) == (method, table, "done")
+                    ]
+                )
+                if found.n:
+                    sizes.append(float(n_trees))
+                    means.append(found.mean)
+            if sizes:
+                series.append(Series(label, sizes, means, ours=method in OURS))
+        lines(figure, series, "trees", f"accuracy of shifted rows ({LABELS[table]})")
 
-    return Figure(f"scaling-{table}", f"Accuracy on shifted rows ({table}) by ensemble size", draw)
+    return Figure(f"scaling-{table}", f"Accuracy of shifted rows ({table}) by ensemble size", draw)
 
 
 EXPERIMENT = Experiment(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtgfn.bench.cells import PAPER_SEEDS, PAPER_TABLES, method_cells
-from dtgfn.bench.comparison import comparison_block, paired_block, rank_figure
+from dtgfn.bench.cells import PAPER_SEEDS, PAPER_TABLES, method_cells, method_labels
+from dtgfn.bench.comparison import comparison_block, paired_block, rank_block
 from dtgfn.bench.contract import TrainingRows
 from dtgfn.bench.experiment import Block, Cell, Experiment, Record
 from dtgfn.bench.measure import Metrics, measure_classifier
@@ -43,11 +43,16 @@ def cells(quick: bool) -> list[Cell]:
 
 
 def render(records: Sequence[Record]) -> list[Block]:
-    """Accuracy and nodes beside the paper's, ours against the best rival, ranks."""
+    """Accuracy and nodes beside the paper's, ours against the best rival, ranks, sizes."""
+    rivals, ours = method_labels(RIVALS), method_labels(OURS)
+    everyone = rivals | method_labels(("dt-gfn",)) | ours
     return [
-        comparison_block(records, "accuracy", PAPER_TABLES, (*RIVALS, *OURS), SINGLE_TREES),
-        paired_block(records, "accuracy", OURS, RIVALS),
-        Block(figure=rank_figure(records, "accuracy", PAPER_TABLES)),
+        comparison_block(records, "accuracy", PAPER_TABLES, everyone, SINGLE_TREES, ours=OURS),
+        *(
+            paired_block(records, "accuracy", name, rivals, label=label, heading=f"Paired: {label}")
+            for name, label in ours.items()
+        ),
+        rank_block(records, "accuracy", PAPER_TABLES, methods=rivals | ours, ours=OURS),
     ]
 
 
