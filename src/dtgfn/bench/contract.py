@@ -20,7 +20,7 @@ class TrainingRows:
 
     ``X`` [n, d] holds the table's own values, finite and not scaled; a method that wants scaled
     columns scales by these rows.  ``y`` [n] holds class codes 0..n_classes-1 (of a detector's rows,
-    which are all normal, zeros).  ``table`` names the data, for settings that authors chose per table.
+    which are all normal, zeros).  ``table`` names the data: some authors chose settings per table.
     """
 
     X: Floats

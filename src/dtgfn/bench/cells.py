@@ -1,0 +1,35 @@
+"""Cells of the usual shape: every method on every table with every seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dtgfn.bench.experiment import Cell
+from dtgfn.bench.methods import find_method
+
+PAPER_TABLES = ("iris", "wine", "breast-cancer", "raisin")
+PAPER_SEEDS = (1, 2, 3, 4, 5)
+
+
+def method_cells(
+    experiment: str,
+    tables: Sequence[str],
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    quick: bool,
+    variant: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> list[Cell]:
+    """Cells of methods at their own settings, but for ``changes`` that they have a setting for."""
+    cells = []
+    for name in methods:
+        method = find_method(name)
+        settings = {**method.settings, **(method.quick if quick else {})}
+        settings |= {key: value for key, value in changes.items() if key in settings}
+        cells += [
+            Cell(experiment, table, name, seed, settings, variant or {})
+            for table in tables
+            for seed in seeds
+        ]
+    return cells

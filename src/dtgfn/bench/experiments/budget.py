@@ -1,0 +1,127 @@
+"""Accuracy against seconds of training and size of the ensemble, on Iris."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dtgfn.bench.experiment import Block, Cell, Experiment, Figure, Record
+from dtgfn.bench.measure import Metrics, classification_metrics
+from dtgfn.bench.plots import lines
+from dtgfn.bench.splits import holdout
+from dtgfn.bench.statistics import mean_and_spread
+from dtgfn.datasets import load_dataset
+
+BUDGETS = (0, 10, 20)
+ENSEMBLE_SIZES = (10, 100, 200, 500, 1000)
+SEEDS = (1, 2, 3, 4, 5)
+# The paper's own policy with its settings of this figure, and ours.
+POLICIES = {
+    "dtgfn-paper": {"preset": "paper", "n_replay": 10, "epsilon": 0.05, "epsilon_end": 0.05},
+    "dtgfn": {},
+}
+LABELS = {"dtgfn-paper": "the paper's policy", "dtgfn": "ours"}
+
+
+def measure(cell: Cell) -> Metrics:
+    """Train for some seconds, then average the first trees drawn: 10 of them, 100, ..."""
+    from dtgfn.binning import encode
+    from dtgfn.inference import infer
+    from dtgfn.predict import average_outputs
+    from dtgfn.tables import as_table
+
+    data = load_dataset(cell.table)
+    train, test = holdout(len(data.y), cell.seed)
+    found = infer(
+        data.X[train],
+        data.y[train],
+        engine="gfn",
+        max_depth=3,
+        n_thresholds=9,
+        split_penalty="paper",
+        n_trees=max(ENSEMBLE_SIZES),
+        time_budget=float(cell.variant["seconds"]),
+        random_state=cell.seed,
+        n_jobs=1,
+        **{**cell.settings, **({"n_steps": 0} if cell.variant["seconds"] == 0 else {})},
+    )
+    codes = encode(found.binner, as_table(data.X[test]))  # type: ignore[arg-type]
+    order = np.random.default_rng(cell.seed).permutation(len(found.trees))
+    metrics: Metrics = {"log_evidence": found.log_evidence, "size": 2 * found.mean_splits + 1}
+    for size in ENSEMBLE_SIZES:
+        part = order[:size]
+        few = replace(
+            found,
+            trees=found.trees[part],
+            log_reward=found.log_reward[part],
+            log_prob=found.log_prob[part],
+            log_weight=found.log_weight[part],
+        )
+        probability = average_outputs(few, codes, weighting="uniform", n_jobs=1)
+        told = classification_metrics(probability, data.y[test])
+        metrics |= {f"accuracy_{size}": told["accuracy"], f"log_loss_{size}": told["log_loss"]}
+    return metrics
+
+
+def cells(quick: bool) -> list[Cell]:
+    """Both policies with every budget and seed; quick: 0 and 1 second, one seed."""
+    return [
+        Cell("budget", "iris", policy, seed, settings, {"seconds": seconds})
+        for policy, settings in POLICIES.items()
+        for seconds in ((0, 1) if quick else BUDGETS)
+        for seed in (SEEDS[:1] if quick else SEEDS)
+    ]
+
+
+def render(records: Sequence[Record]) -> list[Block]:
+    """A table of accuracy and log loss by policy, budget and size, and a plot."""
+    done = [r for r in records if r.status == "done"]
+    blocks = []
+    for metric, heading in (("accuracy", "Accuracy"), ("log_loss", "Log loss")):
+        rows = [["policy", "seconds", *(f"{size} trees" for size in ENSEMBLE_SIZES)]]
+        for policy, seconds in _runs(done):
+            chosen = _of(done, policy, seconds)
+            rows.append([LABELS[policy], f"{seconds:g}"])
+            for size in ENSEMBLE_SIZES:
+                mean, spread = mean_and_spread(_values(chosen, f"{metric}_{size}"))
+                rows[-1].append(f"{mean:.3f} ± {spread:.3f}")
+        blocks.append(Block(heading=heading, rows=rows))
+    failed = [f"{LABELS[r.cell.method]}: {r.reason}" for r in records if r.status != "done"]
+    return [*blocks, Block(text="; ".join(failed)), Block(figure=_figure(done))]
+
+
+def _runs(records: Sequence[Record]) -> list[tuple[str, float]]:
+    found = {(r.cell.method, r.cell.variant["seconds"]) for r in records}
+    return sorted(found, key=lambda run: (list(POLICIES).index(run[0]), run[1]))
+
+
+def _of(records: Sequence[Record], policy: str, seconds: float) -> list[Record]:
+    return [r for r in records if (r.cell.method, r.cell.variant["seconds"]) == (policy, seconds)]
+
+
+def _values(records: Sequence[Record], metric: str) -> list[float]:
+    return [float(value) for r in records if (value := r.metrics[metric]) is not None]
+
+
+def _figure(done: Sequence[Record]) -> Figure:
+    def draw(figure: object) -> None:
+        series = {}
+        for policy, seconds in _runs(done):
+            chosen = _of(done, policy, seconds)
+            series[f"{LABELS[policy]}, {seconds:g} s"] = [
+                (float(size), _values(chosen, f"log_loss_{size}")) for size in ENSEMBLE_SIZES
+            ]
+        lines(figure, series, "trees", "log loss of test rows", log_x=True)
+
+    return Figure("size", "Log loss by training seconds and ensemble size", draw)
+
+
+EXPERIMENT = Experiment(
+    name="budget",
+    title="Training seconds and ensemble size",
+    cells=cells,
+    measure=measure,
+    render=render,
+)

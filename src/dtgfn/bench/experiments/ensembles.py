@@ -1,0 +1,65 @@
+"""Ensembles of 1000 trees, and deep models, on the paper's four tables (its second table)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtgfn.bench.cells import PAPER_SEEDS, PAPER_TABLES, method_cells
+from dtgfn.bench.comparison import comparison_block, paired_block, rank_figure
+from dtgfn.bench.experiment import Block, Cell, Experiment, Record
+from dtgfn.bench.experiments.single_trees import measure_holdout
+from dtgfn.bench.paper import ENSEMBLES
+
+OURS = ("dtgfn", "dtgfn-auto", "dtgfn-bagged", "dtgfn-paper")
+RIVALS = (
+    "forest",
+    "xgboost",
+    "xgboost-100",
+    "catboost",
+    "lightgbm",
+    "lightgbm-100",
+    "mlp",
+    "mlp-raw",
+    "tab-transformer",
+    "tab-transformer-numeric",
+    "ft-transformer",
+)
+# Not in the paper: what a user would also consider.
+OTHERS = (
+    "extra-trees",
+    "hist-gradient-boosting",
+    "ebm",
+    "bart",
+    "tabm",
+    "tabpfn",
+    "smc-ensemble",
+    "mcmc-ensemble",
+)
+
+
+def cells(quick: bool) -> list[Cell]:
+    """Every method on seeds 1-5 of the four tables; quick: Iris, seed 1."""
+    tables, seeds = (("iris",), (1,)) if quick else (PAPER_TABLES, PAPER_SEEDS)
+    return method_cells("ensembles", tables, (*OURS, *RIVALS, *OTHERS), seeds, quick)
+
+
+def render(records: Sequence[Record]) -> list[Block]:
+    """Accuracy, log loss and calibration, ours against the best rival, ranks."""
+    everyone, rivals = (*RIVALS, *OTHERS, *OURS), (*RIVALS, *OTHERS)
+    return [
+        comparison_block(records, "accuracy", PAPER_TABLES, everyone, ENSEMBLES),
+        comparison_block(
+            records, "log_loss", PAPER_TABLES, everyone, size=False, higher_is_better=False
+        ),
+        paired_block(records, "accuracy", OURS, rivals),
+        Block(figure=rank_figure(records, "accuracy", PAPER_TABLES)),
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="ensembles",
+    title="Ensembles and deep models",
+    cells=cells,
+    measure=measure_holdout,
+    render=render,
+)

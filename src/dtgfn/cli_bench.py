@@ -1,0 +1,212 @@
+"""The commands ``dtgfn bench list``, ``run`` and ``table``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from dtgfn.bench.experiment import Block, Experiment, Record
+    from dtgfn.bench.runner import Plan, Report
+    from dtgfn.bench.store import Store
+
+app = typer.Typer(
+    help="The paper's experiments, with every rival in them, on the same rows.",
+    no_args_is_help=True,
+)
+
+Results = Annotated[Path, typer.Option(help="Folder of records, tables and plots.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A version of minutes, in results/quick.")]
+FOLDER = Path("results")
+
+
+@app.command("list")
+def list_experiments(results: Results = FOLDER) -> None:
+    """Show the experiments, how many cells each has, and what is measured already.
+
+    Example: dtgfn bench list
+    """
+    from dtgfn.bench.experiments import EXPERIMENTS
+    from dtgfn.bench.runner import store_path
+    from dtgfn.bench.store import Store
+
+    for experiment in EXPERIMENTS.values():
+        records = Store(store_path(experiment, results)).newest()
+        done = [record for record in records if record.status == "done"]
+        hours = sum(record.metrics.get("cell_seconds") or 0 for record in done) / 3600
+        measured = f"{len(done)} measured, {hours:.1f} core hours" if done else "not measured"
+        cells = len(experiment.cells(False))
+        typer.echo(f"{experiment.name:<15} {experiment.title}: {cells} cells, {measured}")
+
+
+@app.command()
+def run(
+    names: Annotated[list[str], typer.Argument(help="Experiments, or all.")],
+    quick: Quick = False,
+    jobs: Annotated[int, typer.Option(help="Processes, -1 for all cores.")] = -1,
+    methods: Annotated[str, typer.Option(help="Only these methods, with commas.")] = "",
+    tables: Annotated[str, typer.Option(help="Only these tables, with commas.")] = "",
+    results: Results = FOLDER,
+) -> None:
+    """Measure an experiment and write its page; what is measured already is kept.
+
+    A run that was stopped goes on with the same command. A Dask or Ray backend that was registered
+    with joblib carries the cells to a cluster.
+
+    Example: dtgfn bench run ensembles --quick
+    """
+    from dtgfn.bench.runner import make_plan, run_cells, select_cells, store_path
+    from dtgfn.bench.store import Store
+
+    folder = results / "quick" if quick else results
+    workers = (os.cpu_count() or 1) if jobs == -1 else jobs
+    if workers < 1:
+        raise ValueError(f"--jobs {jobs} is no number of processes; give 1 or more, or -1.")
+    chosen = _experiments(names)
+    only_methods, only_tables = _names(methods, "method"), _names(tables, "table")
+    for experiment in chosen:
+        cells = select_cells(experiment, quick, only_methods, only_tables)
+        if not cells:
+            typer.echo(f"{experiment.name}: no cell has this method and table", err=True)
+            continue
+        store = Store(store_path(experiment, folder))
+        plan = make_plan(experiment, cells, store, workers)
+        _announce(experiment, plan, workers)
+        with _reporting(experiment) as report:
+            run_cells(experiment, plan, store, workers, report)
+        page = _write_page(experiment, store, folder, quick)
+        typer.echo(f"{experiment.name}: {page}", err=True)
+
+
+@app.command()
+def table(
+    name: Annotated[str, typer.Argument(help="Experiment.")],
+    quick: Quick = False,
+    results: Results = FOLDER,
+) -> None:
+    """Print an experiment's tables from the records at hand, and write its page anew.
+
+    Example: dtgfn bench table ensembles
+    """
+    from dtgfn.bench.runner import store_path
+    from dtgfn.bench.store import Store
+
+    folder = results / "quick" if quick else results
+    (experiment,) = _experiments([name])
+    store = Store(store_path(experiment, folder))
+    if not len(store):
+        raise ValueError(
+            f"There are no records of {name!r} in {str(folder)!r}; measure them with: "
+            f"dtgfn bench run {name}{' --quick' if quick else ''}"
+        )
+    page = _write_page(experiment, store, folder, quick)
+    typer.echo(page.read_text(encoding="utf-8"), nl=False)
+
+
+def _experiments(names: Sequence[str]) -> list[Experiment]:
+    from dtgfn.bench.experiments import EXPERIMENTS, find_experiment
+
+    if list(names) == ["all"]:
+        return list(EXPERIMENTS.values())
+    return [find_experiment(name) for name in names]
+
+
+def _names(text: str, kind: str) -> tuple[str, ...]:
+    """Names with commas between them; a method that does not exist is refused."""
+    from dtgfn.bench.methods import find_method
+
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if kind == "method":
+        for name in names:
+            find_method(name)
+    return names
+
+
+def _announce(experiment: Experiment, plan: Plan, workers: int) -> None:
+    known = f", about {_duration(plan.seconds)}" if plan.seconds and plan.pending else ""
+    typer.echo(
+        f"{experiment.name}: {len(plan.pending)} of {plan.n_cells} cells to measure in "
+        f"{workers} processes{known}",
+        err=True,
+    )
+
+
+def _duration(seconds: float) -> str:
+    """Seconds in words.
+
+    >>> _duration(7), _duration(200), _duration(9000)
+    ('7 s', '3 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def _reporting(experiment: Experiment) -> Iterator[Report]:
+    """A bar on a terminal, and a line for each cell in a log."""
+    from dtgfn.progress import progress_bar
+
+    on_terminal = sys.stderr.isatty()
+    with progress_bar(on_terminal) as show:
+
+        def report(done: int, total: int, record: Record, left: float) -> None:
+            cell = record.cell
+            what = f"{cell.method} on {cell.table}, seed {cell.seed}"
+            told = "" if record.status == "done" else f" {record.status}: {record.reason}"
+            if on_terminal:
+                show(experiment.name, done / total, f"{what}, {_duration(left)} left")
+            if told or not on_terminal:
+                line = f"{experiment.name} {done}/{total} {what}{told}, {_duration(left)} left"
+                typer.echo(line, err=True)
+
+        yield report
+
+
+def _write_page(experiment: Experiment, store: Store, folder: Path, quick: bool) -> Path:
+    """Write an experiment's page, and forget records that no cell asks for any more."""
+    from dtgfn.bench.pages import Header, write_page
+    from dtgfn.bench.runner import cell_key, cell_version, library_versions
+    from dtgfn.bench.store import cell_identity
+
+    wanted = {cell_identity(cell) for cell in experiment.cells(quick)}
+    records = [r for r in store.newest() if cell_identity(r.cell) in wanted]
+    older = [r for r in records if r.key != cell_key(r.cell, cell_version(experiment, r.cell))]
+    state = f"{len(records)} of {len(wanted)} cells"
+    if older:
+        names = ", ".join(sorted({r.cell.method for r in older}))
+        state += f"; {len(older)} of them by an earlier version of the code ({names})"
+    header = Header(
+        title=experiment.title,
+        command=f"dtgfn bench run {experiment.name}{' --quick' if quick else ''}",
+        machine="; ".join(sorted({r.machine for r in records if r.machine})),
+        date=_dates(records),
+        versions=library_versions(),
+        state=state,
+    )
+    notes = folder / "notes" / f"{experiment.name}.md"
+    text = notes.read_text(encoding="utf-8") if notes.exists() else ""
+    blocks = [*experiment.render(records), *_method_notes(records)]
+    paths = write_page(folder, experiment.name, header, blocks, text)
+    return paths[0]
+
+
+def _dates(records: Sequence[Record]) -> str:
+    days = sorted({record.date for record in records if record.date})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
+def _method_notes(records: Sequence[Record]) -> list[Block]:
+    """What was run under each name, and where it departs from its authors."""
+    from dtgfn.bench.experiment import Block
+    from dtgfn.bench.methods import METHODS
+
+    names = dict.fromkeys(record.cell.method for record in records)
+    rows = [[METHODS[name].label, METHODS[name].note] for name in names if name in METHODS]
+    return [Block("Methods", [["method", "what was run"], *rows])] if rows else []
