@@ -5,19 +5,17 @@ The first half (and one) of the shuffled normal rows is for training, the others
 are for testing. "two-std" flags scores more than two standard deviations below the mean of the
 training scores, "known" flags as many test rows as there are anomalies (of equal scores, normal
 rows first). Everything is mean and standard deviation over splits; all methods see the same ones.
-Needs DTGFN_DATA_DIR with odds_*.csv.
+Those of ODDS are read from DTGFN_DATA_DIR, or fetched.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from joblib import Parallel, delayed
 from scipy.stats import skew
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
@@ -25,6 +23,8 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
+
+from dtgfn.datasets import load_dataset
 
 ODDS = ("thyroid", "ecoli", "vertebral", "glass")
 # Normal classes, anomalous class, how many of those: tasks made of scikit-learn's tables.
@@ -46,9 +46,8 @@ PAPER = {  # F1; DT-GFN by the two-std rule, the others told the number of anoma
 def load(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Normal rows and anomalies."""
     if name in ODDS:
-        frame = pd.read_csv(Path(os.environ["DTGFN_DATA_DIR"]) / f"odds_{name}.csv")
-        values, anomaly = frame.drop(columns="label").to_numpy(), frame["label"].to_numpy() == 1
-        return values[~anomaly], values[anomaly]
+        data = load_dataset(name)
+        return data.X[data.y == 0], data.X[data.y == 1]
     source, normal, odd, count = MADE[name]
     values, classes = source(return_X_y=True)
     rare = np.random.default_rng(seed).choice(np.flatnonzero(classes == odd), count, replace=False)

@@ -1,6 +1,6 @@
 """Ensembles on the paper's four tables: ours, the forests and boosters, and the paper's figures.
 
-Run: DTGFN_DATA_DIR=... python benchmarks/ensembles.py [--out benchmarks/results/ensembles.md]
+Run: python benchmarks/ensembles.py [--out benchmarks/results/ensembles.md]
 Seeds 1-5 of train_test_split(test_size=0.2, random_state=seed), not stratified. Our settings are
 the constants below, the same for all tables, fixed before any of these test rows was looked at;
 temperature, sharpness and, in "bagged, chosen", the penalty ("mdl" or "paper", by the log score of

@@ -1,6 +1,6 @@
 """Defaults of the bagged posterior, on tables that benchmarks/ensembles.py does not use.
 
-Run: DTGFN_DATA_DIR=... python benchmarks/ensembles_development.py [--out FILE]
+Run: python benchmarks/ensembles_development.py [--out FILE]
 Three generated tables, Breast cancer (original), Vertebral and scikit-learn's diabetes cut at its
 median, three quarters for training, two splits each, 250 trees. Means over all of them. It repeats,
 tidied up, the comparisons that the defaults were chosen by.
@@ -13,10 +13,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pandas
 import sklearn.datasets
 from ensembles import Outcome, bagged, lightgbm, posterior, xgboost
-from problems import Report, data_folder
+from problems import Report, _read
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
@@ -41,8 +40,8 @@ def load(table: str) -> tuple[np.ndarray, np.ndarray]:
     if table == "diabetes":
         X, y = sklearn.datasets.load_diabetes(return_X_y=True)
         return X, (y > np.median(y)).astype(int)
-    frame = pandas.read_csv(data_folder() / f"{table}.csv").fillna(0)
-    return frame.iloc[:, :-1].to_numpy(), np.unique(frame.iloc[:, -1], return_inverse=True)[1]
+    X, y = _read(table)
+    return np.nan_to_num(X), y
 
 
 def forest(kind: type) -> object:

@@ -4,7 +4,7 @@ Run: python benchmarks/fidelity.py [--seconds 60] [--unseen] [--out benchmarks/r
 After at most so many seconds of training: error of log Z, gap of ELBO and EUBO (both are KL
 divergences in nats: to the posterior and from it), ESS of 1000 trees. Targets: 0.05, 0.10, 0.10,
 0.9. EUBO is over 2000 fresh exact trees that training never saw. ``--unseen`` are tables that
-nothing was chosen by (Pima and Raisin need DTGFN_DATA_DIR).
+nothing was chosen by (Pima and Raisin are fetched if need be).
 """
 
 from __future__ import annotations

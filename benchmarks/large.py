@@ -4,7 +4,7 @@ Run: python benchmarks/large.py [--seconds 60] [--seeds 3] [--out benchmarks/res
 Every engine has one core and so many seconds. "best" is the highest log R of any tree an engine
 met; for MCMC and SMC "1000" is the best of the 1000 trees they return. Greedy growth splits the
 leaf that gains most while anything gains. ELBO and log evidence of the GFlowNet: a seed each.
-Raisin and Pima need DTGFN_DATA_DIR.
+Raisin and Pima are read from DTGFN_DATA_DIR, or fetched.
 """
 
 from __future__ import annotations

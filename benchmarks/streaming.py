@@ -6,7 +6,7 @@ rows so far is had in three ways: "stream" extends the one before with a tenth o
 of the steps for the paper's system), "cold" starts anew with all of it, "tenth" starts anew with a
 tenth. All three have the thresholds of the first batch, one thread, and draw 1000 trees. Log loss
 is that of the other 20 % of the rows. A miss is an ELBO, or a log evidence, of the stream more than
-0.1 nats below that of the cold start. Raisin needs DTGFN_DATA_DIR.
+0.1 nats below that of the cold start. Raisin is fetched if need be.
 """
 
 from __future__ import annotations
