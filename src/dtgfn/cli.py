@@ -1,4 +1,4 @@
-"""The command line: demo, fit, predict, show.
+"""The command line: demo, fit, predict, show; bench and data have files of their own.
 
 Exit codes: 0 done, 1 refused or failed, 2 misuse, 130 interrupted (nothing is half-written).
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import dtgfn
+from dtgfn import cli_bench, cli_data
 
 if TYPE_CHECKING:
     from dtgfn.estimators.base import PosteriorEstimator
@@ -25,6 +26,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(cli_bench.app, name="bench")
+app.add_typer(cli_data.app, name="data")
 
 MANY_LABELS = 50  # numbers that are hardly classes any more
 

@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from dtgfn.bench.experiment import Experiment
+from dtgfn.bench.experiments import (
+    anomaly,
+    bayesian_trees,
+    budget,
+    cost,
+    ensembles,
+    fidelity,
+    shift,
+    single_trees,
+)
 from dtgfn.bench.names import find
 
-_ALL: tuple[Experiment, ...] = ()
-EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
+_ALL = (
+    single_trees,
+    ensembles,
+    shift,
+    anomaly,
+    bayesian_trees,
+    budget,
+    cost,
+    fidelity,
+)
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _ALL}
 
 
 def find_experiment(name: str) -> Experiment:

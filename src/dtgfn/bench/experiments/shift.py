@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from dtgfn.bench.cells import method_cells, method_labels
 from dtgfn.bench.comparison import comparison_block, paired_block
@@ -39,7 +40,7 @@ RIVALS = (*FORESTS, *OTHERS)
 def measure(cell: Cell) -> Metrics:
     """Fit on 80 % of the rows in distribution; test on the other 20 % and on the shifted rows."""
     data = load_dataset("pima")
-    train, inside, outside = shift(data, cell.table, cell.seed)
+    train, inside, outside = shift(data, cast(Any, cell.table), cell.seed)
     rows = TrainingRows(data.X[train], data.y[train], len(data.class_names), cell.table)
     tests = {
         "in_": (data.X[inside], data.y[inside]),

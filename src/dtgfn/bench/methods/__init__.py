@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from dtgfn.bench.contract import Method
+from dtgfn.bench.methods import (
+    detectors_ours,
+    dpdt,
+    greedy,
+    optimal,
+    posterior,
+    samplers,
+    tsallis,
+    wu,
+)
 from dtgfn.bench.names import find
 
-_FAMILIES: tuple[tuple[Method, ...], ...] = ()
+_FAMILIES = (
+    posterior,
+    detectors_ours,
+    samplers,
+    wu,
+    greedy,
+    tsallis,
+    dpdt,
+    optimal,
+)
 
-METHODS: dict[str, Method] = {method.name: method for family in _FAMILIES for method in family}
+METHODS: dict[str, Method] = {
+    method.name: method for family in _FAMILIES for method in family.METHODS
+}
 
 
 def find_method(name: str) -> Method:
