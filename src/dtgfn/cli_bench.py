@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 Results = Annotated[Path, typer.Option(help="Folder of records, tables and plots.")]
-Quick = Annotated[bool, typer.Option("--quick", help="A version of minutes, in results/quick.")]
+Quick = Annotated[bool, typer.Option("--quick", help="The version of seconds, kept apart.")]
 FOLDER = Path("results")
 
 
@@ -73,8 +73,10 @@ def run(
     for experiment in chosen:
         cells = select_cells(experiment, quick, only_methods, only_tables)
         if not cells:
-            typer.echo(f"{experiment.name}: no cell has this method and table", err=True)
-            continue
+            raise ValueError(
+                f"No cell of {experiment.name!r} has such a method and table; leave out --methods "
+                "and --tables to see all."
+            )
         store = Store(store_path(experiment, folder))
         plan = make_plan(experiment, cells, store, workers)
         _announce(experiment, plan, workers)

@@ -10,8 +10,10 @@ from dtgfn.bench.experiments import (
     cost,
     ensembles,
     fidelity,
+    search_space,
     shift,
     single_trees,
+    xor,
 )
 from dtgfn.bench.names import find
 
@@ -21,8 +23,10 @@ _ALL = (
     shift,
     anomaly,
     bayesian_trees,
+    xor,
     budget,
     cost,
+    search_space,
     fidelity,
 )
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _ALL}
