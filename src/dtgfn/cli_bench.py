@@ -70,6 +70,7 @@ def run(
         raise ValueError(f"--jobs {jobs} is no number of processes; give 1 or more, or -1.")
     chosen = _experiments(names)
     only_methods, only_tables = _names(methods, "method"), _names(tables, "table")
+    failed = []
     for experiment in chosen:
         cells = select_cells(experiment, quick, only_methods, only_tables)
         if not cells:
@@ -81,9 +82,13 @@ def run(
         plan = make_plan(experiment, cells, store, workers)
         _announce(experiment, plan, workers)
         with _reporting(experiment) as report:
-            run_cells(experiment, plan, store, workers, report)
+            records = run_cells(experiment, plan, store, workers, report)
+        failed += [record for record in records if record.status == "failed"]
         page = _write_page(experiment, store, folder, quick)
         typer.echo(f"{experiment.name}: {page}", err=True)
+    if failed:
+        typer.echo(f"{len(failed)} cells failed; the tables say why.", err=True)
+        raise typer.Exit(1)
 
 
 @app.command()
