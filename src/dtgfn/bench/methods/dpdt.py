@@ -1,4 +1,4 @@
-"""DPDT: trees by dynamic programming over tests that greedy trees propose (Kohler et al. 2023-25)."""
+"""DPDT: a tree by dynamic programming over tests that greedy trees propose (Kohler 2023-25)."""
 
 from __future__ import annotations
 
