@@ -1,4 +1,4 @@
-"""DPDT: trees by dynamic programming over tests that greedy trees propose (Kohler et al. 2023-25)."""
+"""DPDT: a tree by dynamic programming over tests that greedy trees propose (Kohler 2023-25)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import xlogy
 
 from dtgfn.bench.contract import Codes, Method, TrainingRows
-from dtgfn.bench.methods.entropy_cut import least_entropy
 from dtgfn.bench.methods.single_tree import SingleTree, Split
 
 
@@ -93,6 +92,9 @@ class Planner:
         return self._greedy[key]
 
     def _cut(self, index: Codes) -> Greedy | None:
+        # Here, since it brings numba.
+        from dtgfn.bench.methods.entropy_cut import least_entropy
+
         y = self.rows.y[index]
         if (y == y[0]).all():
             return None
@@ -126,7 +128,7 @@ METHODS: tuple[Method, ...] = (
             "last level: its best cut), as in the authors' first code; ζ = 0, so training errors "
             "alone decide, the smaller plan on a tie of stopping and testing."
         ),
-        settings={"generator_depths": (4, 4, 4, 4, 1), "zeta": 0.0},
-        quick={"generator_depths": (4, 3, 2, 1, 1)},
+        settings={"generator_depths": [4, 4, 4, 4, 1], "zeta": 0.0},
+        quick={"generator_depths": [4, 3, 2, 1, 1]},
     ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,17 +60,17 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="cart-gini",
         label="CART-Gini",
-        fit=partial(fit_cart, criterion="gini"),
+        fit=fit_cart,
         note=_NOTE,
-        settings={"depth": 5, "n_restarts": 1000},
+        settings={"criterion": "gini", "depth": 5, "n_restarts": 1000},
         quick={"n_restarts": 5},
     ),
     Method(
         name="cart-entropy",
         label="CART-Entropy",
-        fit=partial(fit_cart, criterion="entropy"),
+        fit=fit_cart,
         note=_NOTE,
-        settings={"depth": 5, "n_restarts": 1000},
+        settings={"criterion": "entropy", "depth": 5, "n_restarts": 1000},
         quick={"n_restarts": 5},
     ),
 )

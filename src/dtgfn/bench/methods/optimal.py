@@ -1,4 +1,4 @@
-"""The tree of given depth with the fewest training errors: Quant-BnB's optimum, found by ConTree."""
+"""The tree of some depth with the fewest training errors: Quant-BnB's optimum, by ConTree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dtgfn.bench.methods.single_tree import SingleTree, Split
 
 def fit_optimal(rows: TrainingRows, seed: int, *, depth: int, seconds: float) -> SingleTree:
     """An optimal tree; the best one found so far when ``seconds`` are over."""
-    from pycontree import ConTree
+    from pycontree import ConTree  # type: ignore[import-not-found,import-untyped]
 
     del seed  # nothing is drawn
     # ConTree indexes its counts by label: the labels must have no gap.

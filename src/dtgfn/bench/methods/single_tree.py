@@ -1,4 +1,4 @@
-"""One classification tree: its splits, and the class frequencies of the training rows in its leaves."""
+"""One classification tree: its splits, and the training rows' class frequencies in its leaves."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class SingleTree:
         return answer
 
     # Nodes are numbered as in a heap: the children of node i are 2i and 2i + 1.
-    def _fill(self, split: Split | None, X: Floats, y: Codes, above_counts: Floats, node: int) -> None:
+    def _fill(
+        self, split: Split | None, X: Floats, y: Codes, above_counts: Floats, node: int
+    ) -> None:
         self._size += 1
         counts = np.bincount(y, minlength=self._n_classes).astype(np.float64)
         if len(y) == 0:

@@ -12,8 +12,8 @@ from dtgfn.bench.contract import Codes, Method, TrainingRows
 from dtgfn.bench.methods.cuts import Cuts, all_cuts, impurity_left
 from dtgfn.bench.methods.single_tree import SingleTree, Split
 
-ALPHAS = (0.5, 1.1, *np.arange(1.5, 8.1, 0.5).tolist())
-BETAS = tuple(float(beta) for beta in range(1, 9))
+ALPHAS = [0.5, 1.1, *np.arange(1.5, 8.1, 0.5).tolist()]
+BETAS = [float(beta) for beta in range(1, 9)]
 
 
 class Grown(NamedTuple):
@@ -99,6 +99,6 @@ METHODS: tuple[Method, ...] = (
             "16 × 8 by training accuracy, the first best; not pruned."
         ),
         settings={"alphas": ALPHAS, "betas": BETAS, "depth": 5, "min_split": 11},
-        quick={"alphas": (0.5, 1.1, 2.0, 4.0), "betas": (1.0, 2.0, 4.0)},
+        quick={"alphas": [0.5, 1.1, 2.0, 4.0], "betas": [1.0, 2.0, 4.0]},
     ),
 )
