@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,13 +60,14 @@ def fit_paper(
     fitted = fit_estimator(model, rows, tree)
     found = model.posterior_
     top = int(found.log_reward.argmax())
-    best = {"best_tree": found.trees[[top]], "best_log_reward": float(found.log_reward[top])}
-    model.posterior_ = replace(found, **best)  # training may have met a better one
+    model.posterior_ = replace(  # training may have met a better one
+        found, best_tree=found.trees[[top]], best_log_reward=float(found.log_reward[top])
+    )
     return fitted
 
 
 def fit_bagged(
-    rows: TrainingRows, seed: int, *, penalties: tuple[str, ...], **parameters: Any
+    rows: TrainingRows, seed: int, *, penalties: Sequence[str], **parameters: Any
 ) -> FittedEstimator:
     """Of the bagged posteriors of several penalties, the one that scores best out of bag."""
     fits = [fit_default(rows, seed, split_penalty=penalty, **parameters) for penalty in penalties]
@@ -91,8 +93,6 @@ METHODS: tuple[Method, ...] = (
         note="The most probable tree that a GFlowNet of our default settings met in 50 steps.",
         settings={**TRAINED, "tree": "best"},
         quick={"n_steps": 2, "n_trees": 100},
-        needs=("torch",),
-        extra="gfn",
         ours=True,
     ),
     Method(
@@ -106,8 +106,6 @@ METHODS: tuple[Method, ...] = (
         ),
         settings={**PAPER, "tree": "best"},
         quick={"n_steps": 2, "n_trees": 100},
-        needs=("torch",),
-        extra="gfn",
         ours=True,
     ),
     Method(
@@ -117,8 +115,6 @@ METHODS: tuple[Method, ...] = (
         note="The importance-weighted average of 1000 trees of our default GFlowNet, 50 steps.",
         settings=TRAINED,
         quick={"n_steps": 2, "n_trees": 100},
-        needs=("torch",),
-        extra="gfn",
         ours=True,
     ),
     Method(
@@ -154,7 +150,7 @@ METHODS: tuple[Method, ...] = (
             "binning": "quantile",
             "n_trees": 1000,
             "n_bags": 200,
-            "penalties": ("mdl", "paper"),
+            "penalties": ["mdl", "paper"],
             "inference": "smc",
             "options": {"n_particles": 50, "n_sweeps": 1},
             "time_budget": None,
@@ -172,8 +168,6 @@ METHODS: tuple[Method, ...] = (
         ),
         settings=PAPER,
         quick={"n_steps": 2, "n_trees": 100},
-        needs=("torch",),
-        extra="gfn",
         ours=True,
     ),
     Method(

@@ -67,17 +67,18 @@ OUR_MOVES = "grow, prune, change and swap at .25, .25, .4 and .1"
 SMC_NOTE = (
     "Lakshminarayanan, Roy, Teh 2013 on our engine: 1000 particles, "
     + PRIOR.format(leaf="Dirichlet mass 5")
-    + "; our particles look a level ahead and resample systematically, {reading}."
+    + "; their one-step proposal with 5 % even choices, resampled at half (not a tenth) of the "
+    "effective number, systematically; {reading}."
 )
 MCMC_NOTE = (
     "The chain of Lakshminarayanan, Roy, Teh 2013 on our engine: 100,000 steps, "
     + PRIOR.format(leaf="Dirichlet mass 5")
-    + f"; {OUR_MOVES} where theirs are even, {{reading}}."
+    + f"; {OUR_MOVES} where theirs are even; {{reading}}."
 )
 BCART_NOTE = (
     "Chipman, George, McCulloch 1998 on our engine: 10 restarts of 5000 steps, "
     + PRIOR.format(leaf="Dirichlet(1)")
-    + f"; {OUR_MOVES}, {{reading}}."
+    + f"; {OUR_MOVES}; {{reading}}."
 )
 BEST = "the tree of highest posterior that was met"
 

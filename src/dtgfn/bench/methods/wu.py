@@ -124,7 +124,7 @@ SETTINGS = {
     "leaf_concentration": 1.0,
     "n_thresholds": 99,
 }
-QUICK = {"n_chains": 2, "n_steps": 2000}
+QUICK = {"n_chains": 2, "n_steps": 1000, "n_trees": 100}
 NOTE = (
     "Pinball prior (splits Poisson with mean 5, balls uniform), moves grow, prune, change, shift, "
     "swap and restructure, 4 chains of 20,000 steps on 99 uniform thresholds; their mean, rates of "

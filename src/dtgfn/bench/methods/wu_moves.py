@@ -130,10 +130,9 @@ def _all_reaches(problem: Problem, leaves: list[Node]) -> Reach:
 
 def _gaps(reach: Reach) -> tuple[Reach, Reach]:
     """First cut of each gap and number of its cuts (none if <= 0), both [leaves - 1, d]."""
-    order = np.argsort(reach[0], axis=0)
-    low, high = np.take_along_axis(reach, order[None], axis=1)
-    first = np.maximum.accumulate(high, axis=0)[:-1]
-    return first, low[1:] - first
+    # A cut goes through no leaf if k leaves end before it and all others begin after it.
+    low, high = np.sort(reach, axis=1)
+    return high[:-1], low[1:] - high[:-1]
 
 
 def _build(
@@ -163,15 +162,19 @@ def _build(
 
 def restructure_log_probability(problem: Problem, tree: Node) -> float:
     """Log probability that restructure, given the leaves of a tree, builds this tree."""
+    reach = _all_reaches(problem, [leaf for _, leaf in _leaves(tree)])
+    return _built_log_probability(tree, reach)
+
+
+def _built_log_probability(tree: Node, reach: Reach) -> float:
     if not tree.children:
         return 0.0
-    first, width = _gaps(_all_reaches(problem, [leaf for _, leaf in _leaves(tree)]))
-    place = np.flatnonzero(
-        (first[:, tree.feature] <= tree.cut)
-        & (tree.cut < first[:, tree.feature] + width[:, tree.feature])
-    )
-    log_q = -math.log(int((width > 0).sum()) * int(width[place[0], tree.feature]))
-    return log_q + sum(restructure_log_probability(problem, child) for child in tree.children)
+    _, width = _gaps(reach)
+    n_left = tree.children[0].n_leaves
+    n_cuts = int(width[n_left - 1, tree.feature])
+    log_q = -math.log(int((width > 0).sum()) * n_cuts)
+    log_q += _built_log_probability(tree.children[0], reach[:, :n_left])
+    return log_q + _built_log_probability(tree.children[1], reach[:, n_left:])
 
 
 # How often each is tried; the first two must be equal, for they undo each other.

@@ -10,8 +10,7 @@ cut on the feature's grid. With Dirichlet leaves m(l), over trees whose leaves a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,8 @@ from dtgfn.bench.contract import Codes
 
 Path = tuple[int, ...]
 Reach = npt.NDArray[np.int64]
+
+KNOWN = 4096  # leaves whose reaches are remembered: most stay from one step to the next
 
 
 class Node(NamedTuple):
@@ -48,6 +49,7 @@ class Problem:
     log_size: float  # log of the Poisson mean
     log_class: list[float]  # [n + 1] of a count
     log_total: list[float]  # [n + 1] of a number of rows
+    known: dict[int, Reach] = field(default_factory=dict)
 
     def leaf(self, rows: int) -> Node:
         """Make a leaf of some rows."""
@@ -105,18 +107,17 @@ class Problem:
 
     def reaches(self, rows: int) -> Reach:
         """Lowest and highest code of rows in every feature [2, d]."""
-        return _reaches(self, rows)
+        if rows not in self.known:
+            if len(self.known) == KNOWN:
+                self.known.clear()
+            pairs = [self.reach(rows, feature) for feature in range(len(self.below))]
+            self.known[rows] = np.array(pairs, dtype=np.int64).T
+        return self.known[rows]
 
     def log_target(self, tree: Node) -> float:
         """Log of the posterior, up to a constant."""
         n_splits = tree.n_leaves - 1
         return tree.value + n_splits * self.log_size - math.lgamma(n_splits + 1)
-
-
-@lru_cache(maxsize=4096)  # leaves change one at a time
-def _reaches(problem: Problem, rows: int) -> Reach:
-    pairs = [problem.reach(rows, feature) for feature in range(len(problem.below))]
-    return np.array(pairs, dtype=np.int64).T
 
 
 def make_problem(
