@@ -12,6 +12,7 @@ from dtgfn.bench.splits import (
     STATED_SEED,
     anomaly_halves,
     auxiliary_released,
+    auxiliary_rows,
     auxiliary_stated,
     holdout,
     median_filled,
@@ -120,6 +121,21 @@ def test_incomplete_rows_are_filled_by_training_rows_alone():
     other[test] = np.where(np.isnan(other[test]), np.nan, 99.0)
     again = median_filled(other, train)
     np.testing.assert_array_equal(again[missing], filled[missing])
+
+
+@needs_data
+@pytest.mark.parametrize(("reading", "parts"), [("released", [478, 205]), ("stated", [489, 210])])
+def test_either_reading_gives_rows_without_gaps(reading, parts):
+    data = load_dataset("breast-cancer-original")
+    train, test, X = auxiliary_rows(data, reading)
+    assert [len(train), len(test)] == parts
+    assert np.isfinite(X[train]).all()
+    assert np.isfinite(X[test]).all()
+
+
+def test_another_reading_is_refused():
+    with pytest.raises(ValueError, match="reading='guessed' is not known; give one of released"):
+        auxiliary_rows(load_dataset("wine"), "guessed")
 
 
 @needs_data

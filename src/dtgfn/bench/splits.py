@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,17 @@ def auxiliary_released(data: Dataset) -> Split:
     return Split(np.array(order[:n_train]), np.array(order[n_train:]))
 
 
+def auxiliary_rows(data: Dataset, reading: str) -> tuple[Rows, Rows, npt.NDArray[np.float64]]:
+    """Training rows, test rows and the table without missing values, by a reading of the splits.
+
+    "released" is `auxiliary_released`, "stated" is `auxiliary_stated`.
+    """
+    check_choice("reading", reading, ("released", "stated"))
+    stated = reading == "stated"
+    train, test = auxiliary_stated(len(data.X)) if stated else auxiliary_released(data)
+    return train, test, median_filled(data.X, train)
+
+
 def median_filled(X: npt.NDArray[np.float64], train: Rows) -> npt.NDArray[np.float64]:
     """The table with every missing value replaced by its column's median over training rows.
 
@@ -80,8 +91,8 @@ def median_filled(X: npt.NDArray[np.float64], train: Rows) -> npt.NDArray[np.flo
     return np.where(np.isnan(X), np.nanmedian(X[train], axis=0), X)
 
 
-def shift(data: Dataset, column: Literal["bmi", "age"], seed: int = SHIFT_SEED) -> Shift:
-    """Pima by one column: the low rows in four fifths and one fifth, and the high rows.
+def shift(data: Dataset, column: str, seed: int = SHIFT_SEED) -> Shift:
+    """Pima by "bmi" or "age": the low rows in four fifths and one fifth, and the high rows.
 
     A body mass index of zero stands for a missing one and counts as low, as in the paper.
     """

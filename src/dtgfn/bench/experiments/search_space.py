@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from dtgfn.bench.experiment import Block, Cell, Experiment, Figure, Record
+from dtgfn.bench.paper import SEARCH_SPACE
+from dtgfn.bench.plots import Series, lines
 
 NAME = "search-space"
 DEPTHS = range(1, 9)
 FEATURES = (10, 20)
-# Depth and number of features to what the paper prints.
-PAPER = {
-    (1, 10): "1.000e1",
-    (2, 10): "1.000e3",
-    (3, 10): "5.329e6",
-    (4, 10): "5.609e13",
-    (1, 20): "2.000e1",
-    (2, 20): "8.000e3",
-    (3, 20): "9.411e8",
-    (4, 20): "8.358e18",
-}
 
 
 def count_trees(depth: int, n_features: int) -> int:
@@ -105,22 +97,20 @@ def _table(done: dict[tuple[int, int], Record]) -> list[list[str]]:
         row = [str(depth)]
         for p in features:
             ours = in_powers(count_trees(depth, p)) if (depth, p) in done else "–"
-            row += [ours, PAPER.get((depth, p), "–")]
+            printed = SEARCH_SPACE.get((depth, p))
+            row += [ours, "–" if printed is None else in_powers(round(Decimal(str(printed))))]
         rows.append(row)
     return rows
 
 
 def _figure(done: dict[tuple[int, int], Record]) -> Figure:
     def draw(figure: Any) -> None:
-        axes = figure.subplots()
+        series = []
         for p in sorted({p for _, p in done}):
             depths = sorted(depth for depth, other in done if other == p)
-            heights = [done[depth, p].metrics["log10_trees"] for depth in depths]
-            axes.plot(depths, heights, marker="o", label=f"{p} features")
-        axes.set_xlabel("depth")
-        axes.set_ylabel("log10 of the number of trees")
-        if done:
-            axes.legend()
+            heights = [float(done[depth, p].metrics["log10_trees"] or 0) for depth in depths]
+            series.append(Series(f"{p} features", list(map(float, depths)), heights))
+        lines(figure, series, "depth", "log10 of the number of trees")
 
     return Figure(
         name=NAME,
