@@ -171,7 +171,7 @@ class TestSizes:
         assert size == pytest.approx(np.mean(counts))
 
     def test_forest(self):
-        estimator, size = self.estimator(forests, "random-forest", iris_rows())
+        estimator, size = self.estimator(forests, "forest", iris_rows())
         leaves = [tree.get_n_leaves() for tree in estimator.estimators_]
         assert size == pytest.approx(np.mean([2 * n - 1 for n in leaves]))
 

@@ -27,14 +27,17 @@ OURS = ("dtgfn-detector", "dtgfn-detector-tree")
 RIVALS = (
     "drocc",
     "goad",
+    "goad-mean",
     "icl",
     "copod",
     "copod-transductive",
     "isolation-forest",
     "knn",
     "knn-raw",
+    "lof",
     "pidforest",
     "rrcf",
+    "rrcf-raw",
 )
 
 

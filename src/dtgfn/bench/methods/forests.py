@@ -37,7 +37,7 @@ def fit_extra_trees(rows: TrainingRows, seed: int, *, n_trees: int) -> OverAllCl
 
 METHODS: tuple[Method, ...] = (
     Method(
-        name="random-forest",
+        name="forest",
         label="Random forest",
         fit=fit_random_forest,
         note="scikit-learn's defaults with 1000 trees and no limit of depth, which is what the "

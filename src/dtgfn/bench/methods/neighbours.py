@@ -97,7 +97,7 @@ def fit_lof(rows: TrainingRows, seed: int, k: int, standardise: bool) -> FittedN
 
 METHODS: tuple[Method, ...] = (
     Method(
-        name="iforest",
+        name="isolation-forest",
         label="IForest",
         fit=fit_isolation_forest,
         note="scikit-learn's isolation forest with its defaults (100 trees of 256 rows).",

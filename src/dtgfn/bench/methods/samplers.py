@@ -113,4 +113,11 @@ METHODS: tuple[Method, ...] = (
         None,
         CHAIN,
     ),
+    _method(
+        "bcart-ensemble",
+        "BCART, average",
+        BCART_NOTE.format(reading="the average of 1000 trees of the chains' second halves"),
+        None,
+        RESTARTS,
+    ),
 )
