@@ -14,7 +14,7 @@ from dtgfn.bench.contract import TrainingRows
 from dtgfn.bench.experiment import Block, Cell, Experiment, Record
 from dtgfn.bench.measure import Metrics, measure_classifier
 from dtgfn.bench.paper import AUXILIARY
-from dtgfn.bench.splits import auxiliary_released, auxiliary_stated, median_filled
+from dtgfn.bench.splits import auxiliary_rows
 from dtgfn.datasets import load_dataset
 
 TABLES = ("iris", "wine", "breast-cancer-original", "raisin")
@@ -28,9 +28,7 @@ RIVALS = ("bcart-ensemble", "smc-ensemble", "wu-ensemble", "hmc-df", "hmc-dfi", 
 def measure(cell: Cell) -> Metrics:
     """Fit on the reading's training rows, missing cells filled with their medians."""
     data = load_dataset(cell.table)
-    released = cell.variant["reading"] == "released"
-    train, test = auxiliary_released(data) if released else auxiliary_stated(len(data.y))
-    X = median_filled(data.X, train)
+    train, test, X = auxiliary_rows(data, cell.variant["reading"])
     rows = TrainingRows(X[train], data.y[train], len(data.class_names), cell.table)
     tests = {"": (X[test], data.y[test])}
     return measure_classifier(cell.method, cell.settings, rows, cell.seed, tests)
