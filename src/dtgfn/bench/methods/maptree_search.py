@@ -104,7 +104,7 @@ class MapTreeSearch:
         self.root = self._node(np.arange(len(y)), 0, float(lower[0]), float(upper[0]))
 
     def run(self, max_expansions: int, seconds: float) -> None:
-        """Expand until the root's bounds meet or a limit, of expansions or processor time, is reached."""
+        """Expand until the root's bounds meet or the expansions or processor seconds are spent."""
         end = time.process_time() + seconds
         while self._open(self.root) and self.expansions < max_expansions:
             if time.process_time() > end:
