@@ -104,10 +104,10 @@ class MapTreeSearch:
         self.root = self._node(np.arange(len(y)), 0, float(lower[0]), float(upper[0]))
 
     def run(self, max_expansions: int, seconds: float) -> None:
-        """Expand until the root's bounds meet or a limit is reached."""
-        end = time.monotonic() + seconds
+        """Expand until the root's bounds meet or the expansions or processor seconds are spent."""
+        end = time.process_time() + seconds
         while self._open(self.root) and self.expansions < max_expansions:
-            if time.monotonic() > end:
+            if time.process_time() > end:
                 break
             node = self._select()
             if node is None:
