@@ -105,7 +105,7 @@ METHODS: tuple[Method, ...] = (
             "counts are of training rows only, unlike in the published code."
         ),
         settings={**PAPER, "tree": "best"},
-        quick={"n_steps": 2, "n_trees": 100},
+        quick={"n_steps": 4, "n_trees": 100},
         ours=True,
     ),
     Method(
@@ -167,7 +167,7 @@ METHODS: tuple[Method, ...] = (
             "posterior, leaf probabilities drawn), 100 steps, 1000 trees."
         ),
         settings=PAPER,
-        quick={"n_steps": 2, "n_trees": 100},
+        quick={"n_steps": 4, "n_trees": 100},
         ours=True,
     ),
     Method(
