@@ -16,12 +16,11 @@ from dtgfn.bench.methods.detector_seeding import torch_seed
 
 FAMILIES = (neighbours, copod, rrcf, pidforest, drocc, goad, icl)
 METHODS = [method for family in FAMILIES for method in family.METHODS]
-# Deep detectors on few rows promise nothing about one far point (GOAD and DROCC may even prefer
-# it); their papers' claims are tested below.
-NETWORKS = {"drocc", "goad", "goad-mean", "icl"}
+# DROCC learns only of a shell near the data, its network may go either way far beyond that.
+NEAR_ONLY = {"drocc"}
 
 
-def normal_rows(n=60, d=4, seed=0, table="made"):
+def normal_rows(n=100, d=4, seed=0, table="made"):
     """Rows near a line, so that columns tell of each other, on scales of their own."""
     random = np.random.default_rng(seed)
     along = random.normal(size=(n, 1))
@@ -49,11 +48,11 @@ def test_contract(method):
     new = np.vstack([normal_rows(seed=1).X[:20], rows.X[:5], 5 + 40 * np.array([[1, -2, 3, -4.0]])])
     scores, own = fitted.score(new), fitted.training_scores()
     assert scores.shape == (26,)
-    assert own.shape == (60,)
+    assert own.shape == (100,)
     assert scores.dtype == own.dtype == np.float64
     assert np.isfinite(scores).all()
     assert np.isfinite(own).all()
-    if method.name not in NETWORKS:
+    if method.name not in NEAR_ONLY:
         assert scores[-1] > np.median(own)
     trees = method.name in {"iforest", "rrcf", "rrcf-raw", "pidforest"}
     assert fitted.size() > 1 if trees else fitted.size() is None
@@ -189,9 +188,9 @@ def test_insertion_is_as_good_as_growing_with_the_row():
     X = np.array([[0.0, 0], [1, 0.5], [0.2, 2], [3, 1]])
     x = np.array([[1.5, 3.0]])
     with_row = np.vstack([X, x])
-    grown = [rrcf.grow(with_row, random).codisp(x)[0] for _ in range(1500)]
-    inserted = [rrcf.grow(X, random).expected_codisp(x)[0] for _ in range(1500)]
-    assert np.mean(grown) == pytest.approx(np.mean(inserted), abs=4 * np.std(grown) / 1500**0.5)
+    grown = [rrcf.grow(with_row, random).codisp(x)[0] for _ in range(500)]
+    inserted = [rrcf.grow(X, random).expected_codisp(x)[0] for _ in range(500)]
+    assert np.mean(grown) == pytest.approx(np.mean(inserted), abs=4 * np.std(grown) / 500**0.5)
     assert np.std(inserted) < np.std(grown)
 
 
@@ -232,7 +231,8 @@ def test_cuts_of_gaps_stand_between_dense_and_sparse():
     column = np.concatenate([np.linspace(0, 1, 50), [9.0, 10.0]])
     saving, cuts = pidforest.gap_histogram(column, -0.01, 10.5, 3)
     assert saving > 0.5
-    assert any(1 <= cut <= 9 for cut in cuts)
+    # Half of a gap belongs to the value before it.
+    assert any(0.98 <= cut <= 9 for cut in cuts)
 
 
 def test_boxes_of_a_tree_fill_the_root_and_hold_their_rows():
@@ -300,6 +300,17 @@ def test_distances_by_the_long_way():
     torch.testing.assert_close(goad.squared_distances(z, centres), long_way)
 
 
+def test_triplet_loss_by_the_long_way():
+    with torch_seed(0):
+        z = torch.randn(6, 5, 4, requires_grad=True)
+    distance = ((z[:, :, None] - z.mean(dim=0)) ** 2).sum(dim=3)
+    other = (distance + torch.diag(torch.full((5,), 1e6))).amin(dim=2)
+    loss = (distance.diagonal(dim1=1, dim2=2) + goad.MARGIN - other).clamp_min(0).mean()
+    torch.testing.assert_close(goad.triplet_loss(z), loss)
+    slopes = [torch.autograd.grad(own, z)[0] for own in (goad.triplet_loss(z), loss)]
+    torch.testing.assert_close(*slopes)
+
+
 def test_triplet_loss_of_maps_far_apart_is_zero():
     apart = torch.eye(4).expand(6, 4, 4) * 10
     assert goad.triplet_loss(apart) == 0
@@ -313,7 +324,13 @@ def test_goad_score_is_how_badly_maps_are_recognised():
     z = torch.stack([x @ one @ network.trunk for one in network.maps], dim=1)
     chance = torch.softmax(-((z[:, :, None] - network.centres) ** 2).sum(dim=3), dim=2)
     expected = [-sum(torch.log(row[m, m]) for m in range(8)) for row in chance]
-    torch.testing.assert_close(network.score(x), torch.stack(expected))
+    torch.testing.assert_close(network.score(x), torch.stack(expected).double())
+
+
+def test_goad_is_blind_when_one_batch_holds_all_rows():
+    rows = normal_rows(n=50)
+    fitted = goad.fit_goad(rows, 0, n_networks=1, n_maps=8, epochs=2, batch=64)
+    np.testing.assert_allclose(fitted.score(rows.X), 8 * np.log(8), rtol=1e-5)
 
 
 # ICL
