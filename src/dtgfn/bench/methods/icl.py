@@ -82,8 +82,8 @@ class Matcher:
         return matching_loss(rest(X[:, self.outside]), window(X[:, self.inside]))
 
 
-def train(X: Tensor, order: Ints, epochs: int, batch: int, enough: float) -> Matcher:
-    """Adam until an epoch's mean loss is ``enough`` or the epochs are up."""
+def train(X: Tensor, order: Ints, updates: int, batch: int, enough: float) -> Matcher:
+    """Adam until an epoch's mean loss is below ``enough`` or the updates are used up."""
     import torch
 
     d = X.shape[1]
@@ -92,9 +92,10 @@ def train(X: Tensor, order: Ints, epochs: int, batch: int, enough: float) -> Mat
     networks = _pair_of_networks(d, width)
     optimiser = torch.optim.Adam(networks.parameters(), lr=1e-3)
     matcher = Matcher(networks, order[inside], order[outside])
-    for _ in range(epochs):
+    n_batches = max(1, round(len(X) / batch))
+    for _ in range(max(1, updates // n_batches)):
         losses = []
-        for own in torch.randperm(len(X)).chunk(max(1, round(len(X) / batch))):
+        for own in torch.randperm(len(X)).tensor_split(n_batches):
             loss = matcher.loss(X[own]).mean()
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -132,7 +133,7 @@ class FittedIcl:
 
 
 def fit_icl(
-    rows: TrainingRows, seed: int, orders: int, epochs: int, batch: int, enough: float
+    rows: TrainingRows, seed: int, orders: int, updates: int, batch: int, enough: float
 ) -> FittedIcl:
     """Train one matcher per random order of the columns, on the table's own values."""
     import torch
@@ -141,7 +142,7 @@ def fit_icl(
     x = torch.as_tensor(rows.X, dtype=torch.float32)
     with torch_seed(seed):
         matchers = [
-            train(x, random.permutation(x.shape[1]), epochs, batch, enough) for _ in range(orders)
+            train(x, random.permutation(x.shape[1]), updates, batch, enough) for _ in range(orders)
         ]
     return FittedIcl(matchers, rows.X)
 
@@ -151,8 +152,10 @@ METHODS: tuple[Method, ...] = (
         name="icl",
         label="ICL",
         fit=fit_icl,
-        note="The authors' networks on raw values.",
-        settings={"orders": 2, "epochs": 200, "batch": 256, "enough": 1e-3},
-        quick={"orders": 1, "epochs": 10},
+        note="The authors' networks, raw values and stopping loss, and the 2 column orders of "
+        "their faster mode; cut to 400 batches of 64 rows per order, where they take up to 2000 "
+        "epochs in batches of 3000 (small batches reach a far lower training loss for the work).",
+        settings={"orders": 2, "updates": 400, "batch": 64, "enough": 1e-3},
+        quick={"orders": 1, "updates": 20},
     ),
 )
