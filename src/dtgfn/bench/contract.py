@@ -82,4 +82,5 @@ class Method:
         absent = [module for module in self.needs if find_spec(module) is None]
         if not absent:
             return None
-        return f"needs {', '.join(absent)}: pip install 'dtgfn[{self.extra}]'"
+        way = f": pip install 'dtgfn[{self.extra}]'" if self.extra else ", which no extra installs"
+        return f"needs {', '.join(absent)}{way}"
