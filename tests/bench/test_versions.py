@@ -61,6 +61,14 @@ def test_a_change_below_changes_the_version_and_comments_do_not(write):
     assert version_of(write(below=BELOW.replace("return 1", "return 2"))) != first
 
 
+def test_words_about_a_method_do_not_count(write):
+    named = TOP + "\nMETHOD = dict(fit=fit, note='one', settings={'n': 1})\n"
+    first = version_of(write(top=named, below=BELOW))
+    assert (
+        version_of(write(top=named.replace("'one'", "'two'").replace("'n': 1", "'n': 2"))) == first
+    )
+
+
 def test_another_version_of_a_library_is_another_version(write, monkeypatch):
     module = write(top=TOP, below=BELOW)
     method = Method("m", "M", module.fit, "note", needs=("numpy",))

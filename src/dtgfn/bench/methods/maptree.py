@@ -56,8 +56,8 @@ METHODS: tuple[Method, ...] = (
         note=(
             "CGM prior (.95, .5), Dirichlet 2.5 per class (the authors' Beta for two classes, "
             "extended to more), features cut at 9 training quantiles, no limit of depth, 10 000 "
-            "expansions, which prove the optimum on Iris and Wine but not on the larger tables; written "
-            "anew, since the authors' code knows two classes only."
+            "expansions, which prove the optimum on Iris and Wine but not on the larger tables; "
+            "written anew, since the authors' code knows two classes only."
         ),
         settings={
             "alpha": 0.95,
