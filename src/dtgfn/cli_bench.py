@@ -84,6 +84,8 @@ def run(
         with _reporting(experiment) as report:
             records = run_cells(experiment, plan, store, workers, report)
         failed += [record for record in records if record.status == "failed"]
+        if not only_methods and not only_tables:  # other parts may be running beside this one
+            store.compact(_wanted(experiment, store, quick))
         page = _write_page(experiment, store, folder, quick)
         typer.echo(f"{experiment.name}: {page}", err=True)
     if failed:
@@ -177,13 +179,13 @@ def _reporting(experiment: Experiment) -> Iterator[Report]:
 
 
 def _write_page(experiment: Experiment, store: Store, folder: Path, quick: bool) -> Path:
-    """Write an experiment's page, and forget records that no cell asks for any more."""
+    """Write an experiment's page from the newest record of every cell."""
     from dtgfn.bench.pages import Header, write_page
     from dtgfn.bench.runner import cell_key, cell_version, library_versions
     from dtgfn.bench.store import cell_identity
 
     wanted = {cell_identity(cell) for cell in experiment.cells(quick)}
-    records = [r for r in store.newest() if cell_identity(r.cell) in wanted]
+    records = _wanted(experiment, store, quick)
     older = [r for r in records if r.key != cell_key(r.cell, cell_version(experiment, r.cell))]
     state = f"{len(records)} of {len(wanted)} cells"
     if older:
@@ -202,6 +204,14 @@ def _write_page(experiment: Experiment, store: Store, folder: Path, quick: bool)
     blocks = [*experiment.render(records), *_method_notes(records)]
     write_page(folder, experiment.name, header, blocks, text)
     return folder / f"{experiment.name}.md"
+
+
+def _wanted(experiment: Experiment, store: Store, quick: bool) -> list[Record]:
+    """The newest record of every cell that the experiment has now."""
+    from dtgfn.bench.store import cell_identity
+
+    cells = {cell_identity(cell) for cell in experiment.cells(quick)}
+    return [record for record in store.newest() if cell_identity(record.cell) in cells]
 
 
 def _dates(records: Sequence[Record]) -> str:

@@ -63,7 +63,9 @@ CHAIN = {**OF_2013, "engine": "mcmc", "n_chains": 1, "n_steps": 100_000}
 RESTARTS = {**OF_1998, "engine": "mcmc", "n_chains": 10, "n_steps": 5000}
 
 PRIOR = "prior .95 (1 + depth)^-.5, {leaf}, on our 99 thresholds and at most depth 5"
-OUR_MOVES = "grow, prune, change and swap at .25, .25, .4 and .1"
+OUR_MOVES = (
+    "chains start from a few random splits; grow, prune, change and swap at .25, .25, .4, .1"
+)
 SMC_NOTE = (
     "Lakshminarayanan, Roy, Teh 2013 on our engine: 1000 particles, "
     + PRIOR.format(leaf="Dirichlet mass 5")
