@@ -1,4 +1,4 @@
-"""Defaults of the bagged posterior, on tables that benchmarks/ensembles.py does not use.
+"""Defaults of the bagged posterior, on tables that `dtgfn bench run ensembles` does not use.
 
 Run: python benchmarks/ensembles_development.py [--out FILE]
 Three generated tables, Breast cancer (original), Vertebral and scikit-learn's diabetes cut at its
@@ -10,19 +10,25 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import sklearn.datasets
-from ensembles import Outcome, bagged, lightgbm, posterior, xgboost
 from problems import Report, _read
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 TABLES = ("generated 8", "generated 12", "generated 30", "breast_cancer_original")
 TABLES += ("odds_vertebral", "diabetes")
+GRID = {"n_thresholds": 99, "binning": "quantile", "max_depth": 5}
+PARTICLES = {"engine": "smc", "n_particles": 500, "n_sweeps": 4}
+BAGS = {"n_bags": 200, "n_trees": 1000, "n_particles": 50, "n_sweeps": 1}
 FEW = {"n_bags": 50, "n_trees": 250, "n_particles": 50, "n_sweeps": 1}
 MANY = {**FEW, "n_bags": 125, "n_particles": 500}
+
+# Probabilities [n, C], nodes per tree and, of ours, the log score of the training rows.
+Outcome = tuple[np.ndarray, float, float]
 
 
 def load(table: str) -> tuple[np.ndarray, np.ndarray]:
@@ -44,20 +50,90 @@ def load(table: str) -> tuple[np.ndarray, np.ndarray]:
     return np.nan_to_num(X), y
 
 
-def forest(kind: type) -> object:
+def rival(name: str, **changes: object) -> Callable[..., Outcome]:
+    """A method of `dtgfn bench`."""
+
     def run(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Outcome:
-        model = kind(250, random_state=0).fit(X, y)
-        nodes = np.mean([tree.tree_.node_count for tree in model.estimators_])
-        return model.predict_proba(new), nodes, np.nan
+        from dtgfn.bench.contract import TrainingRows
+        from dtgfn.bench.methods import find_method
+
+        codes = np.unique(y, return_inverse=True)[1]
+        rows = TrainingRows(X, codes, int(codes.max()) + 1, "development")
+        method = find_method(name).with_settings(**changes)
+        fitted = method.fit(rows, 0, **method.settings)
+        return fitted.predict_proba(new), fitted.size(), np.nan
 
     return run
 
 
+def posterior(split_penalty: str, temperature: float | None) -> Callable[..., Outcome]:
+    """The posterior at a temperature, or (None) at the one that leaving rows out prefers."""
+
+    def run(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Outcome:
+        import dtgfn
+        from dtgfn.temperature import choose_temperature, leave_one_out
+
+        def infer_at(temperature: float, seconds: float | None) -> dtgfn.TreePosterior:
+            given = {**GRID, **PARTICLES, "split_penalty": split_penalty}
+            return dtgfn.infer(X, y, **given, temperature=temperature, random_state=0, n_jobs=1)
+
+        if temperature is None:
+            found = choose_temperature(infer_at).posterior
+        else:
+            found = infer_at(temperature, None)
+        return predict(found, new), 2 * found.mean_splits + 1, leave_one_out(found).score
+
+    return run
+
+
+def bagged(split_penalty: str, **changes: object) -> Callable[..., Outcome]:
+    """The bagged posterior; ``changes`` are of ``BAGS``, of the grid or of the score."""
+    prior = {"max_depth": GRID["max_depth"], "temperature": 1.0}
+    concentration = changes.pop("leaf_concentration", 0.1)
+    prior |= {name: changes.pop(name) for name in list(changes) if name in prior}
+    options = {**BAGS, **changes}
+
+    def run(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Outcome:
+        from dtgfn.bagging import infer_bagged
+        from dtgfn.engines.smc import infer_smc
+        from dtgfn.leaves import DirichletLeaf
+        from dtgfn.score import make_score
+        from dtgfn.tables import as_table
+        from dtgfn.training import make_training_data
+
+        table = as_table(X)
+        grid = {"binning": GRID["binning"], "n_thresholds": GRID["n_thresholds"]}
+        data = make_training_data(table, y, DirichletLeaf(1, concentration), **grid)
+        score = make_score(
+            data.leaf,
+            n_features=table.n_columns,
+            n_thresholds=GRID["n_thresholds"],
+            split_penalty=split_penalty,
+            **prior,
+        )
+        column = np.asarray(data.binner.feature_column, dtype=np.int32)
+        given = {"column": column, "n_columns": table.n_columns, "random_state": 0, "n_jobs": 1}
+        found = infer_bagged(infer_smc, data.rows, score, **given, **options)
+        found = replace(found, binner=data.binner, classes=data.classes)
+        outside = found.diagnostics["out_of_bag_log_score"]
+        return predict(found, new), 2 * found.mean_splits + 1, outside
+
+    return run
+
+
+def predict(found: object, new: np.ndarray) -> np.ndarray:
+    from dtgfn.binning import encode
+    from dtgfn.predict import average_outputs
+    from dtgfn.tables import as_table
+
+    return average_outputs(found, encode(found.binner, as_table(new)))
+
+
 METHODS = {
-    "random forest": forest(RandomForestClassifier),
-    "extra trees": forest(ExtraTreesClassifier),
-    "lightgbm 100": lightgbm(100),
-    "xgboost 100": xgboost(100),
+    "random forest": rival("forest", n_trees=250),
+    "extra trees": rival("extra-trees", n_trees=250),
+    "lightgbm 100": rival("lightgbm-100"),
+    "xgboost 100": rival("xgboost-100"),
     "posterior, mdl": posterior("mdl", 1.0),
     "posterior, paper": posterior("paper", 1.0),
     "bagged, mdl": bagged("mdl", **FEW),

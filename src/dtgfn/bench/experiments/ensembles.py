@@ -10,7 +10,7 @@ from dtgfn.bench.experiment import Block, Cell, Experiment, Record
 from dtgfn.bench.experiments.single_trees import measure_holdout
 from dtgfn.bench.paper import ENSEMBLES
 
-OURS = ("dtgfn", "dtgfn-auto", "dtgfn-bagged", "dtgfn-paper")
+OURS = ("dtgfn", "dtgfn-auto", "dtgfn-bagged", "dtgfn-bagged-deep", "dtgfn-paper")
 RIVALS = (
     "forest",
     "xgboost",
