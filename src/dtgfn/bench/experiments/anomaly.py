@@ -17,6 +17,7 @@ from dtgfn.datasets import load_dataset
 
 TABLES = ("thyroid", "ecoli", "vertebral", "glass")
 N_SPLITS = 20
+FEW_SPLITS = 5  # of a method beyond the paper's, whose fits take long
 SHOWN = {
     "f1_two_std": "F1 by the rule of two standard deviations",
     "f1_known": "F1 with the number of anomalies known",
@@ -27,7 +28,6 @@ OURS = ("dtgfn-detector", "dtgfn-detector-tree")
 RIVALS = (
     "drocc",
     "goad",
-    "goad-mean",
     "icl",
     "copod",
     "copod-transductive",
@@ -39,6 +39,8 @@ RIVALS = (
     "rrcf",
     "rrcf-raw",
 )
+
+OTHERS = ("goad-mean",)
 
 
 def measure(cell: Cell) -> Metrics:
@@ -53,13 +55,14 @@ def measure(cell: Cell) -> Metrics:
 
 def cells(quick: bool) -> list[Cell]:
     """Every detector on twenty splits of the four tables; quick: one split of ecoli."""
-    tables, seeds = (("ecoli",), (1,)) if quick else (TABLES, range(1, N_SPLITS + 1))
-    return method_cells("anomaly", tables, (*OURS, *RIVALS), tuple(seeds), quick)
+    tables, seeds = (("ecoli",), (1,)) if quick else (TABLES, tuple(range(1, N_SPLITS + 1)))
+    found = method_cells("anomaly", tables, (*OURS, *RIVALS), seeds, quick)
+    return found + method_cells("anomaly", tables, OTHERS, seeds[:FEW_SPLITS], quick)
 
 
 def render(records: Sequence[Record]) -> list[Block]:
     """F1 by both rules beside the paper's, AUROC, average precision, paired tests, ranks."""
-    rivals, ours = method_labels(RIVALS), method_labels(OURS)
+    rivals, ours = method_labels((*RIVALS, *OTHERS)), method_labels(OURS)
     blocks = []
     for metric, heading in SHOWN.items():
         # The paper's own figures are by the two-std rule, its rivals' with the number known.
