@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from dtgfn.bench.contract import Codes, Floats
+from dtgfn.bench.contract import Floats
 from dtgfn.bench.methods.soft_tree import SoftTree, log_density, walk_features
 from dtgfn.engines.splitmix import Words, draw_uniform
 
@@ -25,6 +25,13 @@ def draw_momentum(momentum: Floats, variance: Floats, state: Words) -> None:
     for i in range(momentum.shape[0]):
         radius = math.sqrt(-2.0 * math.log(1.0 - draw_uniform(state)) / variance[i])
         momentum[i] = radius * math.cos(2.0 * math.pi * draw_uniform(state))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def copy(source: Floats, target: Floats) -> None:
+    """Copy; a loop, as here and below array expressions take long to compile."""
+    for i in range(source.shape[0]):
+        target[i] = source[i]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -55,7 +62,7 @@ def leap(
     tree: SoftTree, h: float, step: float, variance: Floats, q: Floats, p: Floats, gradient: Floats
 ) -> tuple[float, float]:
     """One leapfrog step in place; the log density there, and minus the energy."""
-    for i in range(q.shape[0]):  # loops here and below: array expressions take long to compile
+    for i in range(q.shape[0]):
         p[i] += 0.5 * step * gradient[i]
         q[i] += step * variance[i] * p[i]
     value = log_density(tree, q, h, gradient)
@@ -97,8 +104,8 @@ def stretch_turns(
         last += rest & 1
         rest >>= 1
     if index % 2 == 0:
-        starts[last] = p
-        sums[last] = total
+        copy(p, starts[last])
+        copy(total, sums[last])
         return False
     while index & 1:
         if turns(variance, starts[last], p, total, sums[last], True):
@@ -124,14 +131,15 @@ def nuts_step(
     size = q.shape[0]
     ends_q, ends_p, ends_g = np.empty((2, size)), np.empty((2, size)), np.empty((2, size))
     draw_momentum(ends_p[0], variance, state)
-    ends_p[1] = ends_p[0]
+    copy(ends_p[0], ends_p[1])
     for side in range(2):
-        ends_q[side] = q
-        ends_g[side] = gradient
+        copy(q, ends_q[side])
+        copy(gradient, ends_g[side])
     start = value - kinetic(variance, ends_p[0])
-    total = ends_p[0].copy()
+    total = np.zeros(size)
+    add(total, ends_p[0])
     starts, sums = np.empty((max_depth + 1, size)), np.empty((max_depth + 1, size))
-    candidate, candidate_gradient = q.copy(), gradient.copy()
+    candidate, candidate_gradient = np.empty(size), np.empty(size)
     candidate_value = value
     log_weight = 0.0
     accepted, n_leaps = 0.0, 0
@@ -153,8 +161,8 @@ def nuts_step(
                 break
             new_weight = log_sum(new_weight, gain)
             if math.log(1.0 - draw_uniform(state)) < gain - new_weight:
-                candidate[:] = ends_q[side]
-                candidate_gradient[:] = ends_g[side]
+                copy(ends_q[side], candidate)
+                copy(ends_g[side], candidate_gradient)
                 candidate_value = here
             add(new_total, ends_p[side])
             if stretch_turns(index, variance, ends_p[side], new_total, starts, sums):
@@ -163,8 +171,8 @@ def nuts_step(
         if bad:
             break
         if math.log(1.0 - draw_uniform(state)) < new_weight - log_weight:
-            q[:] = candidate
-            gradient[:] = candidate_gradient
+            copy(candidate, q)
+            copy(candidate_gradient, gradient)
             value = candidate_value
         log_weight = log_sum(new_weight, log_weight)
         add(total, new_total)
@@ -175,14 +183,21 @@ def nuts_step(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def first_step_size(
-    tree: SoftTree, q: Floats, value: float, gradient: Floats, h: float, variance: Floats,
+    tree: SoftTree,
+    q: Floats,
+    value: float,
+    gradient: Floats,
+    h: float,
+    variance: Floats,
     state: Words,
 ) -> float:
     """A step size whose single leap is accepted about as often as not."""
+    q_new, g_new, p = np.empty(q.shape[0]), np.empty(q.shape[0]), np.empty(q.shape[0])
     step = 0.1
     way = 0.0
     for _ in range(30):
-        q_new, g_new, p = q.copy(), gradient.copy(), np.empty(q.shape[0])
+        copy(q, q_new)
+        copy(gradient, g_new)
         draw_momentum(p, variance, state)
         start = value - kinetic(variance, p)
         _, joint = leap(tree, h, step, variance, q_new, p, g_new)
@@ -196,72 +211,59 @@ def first_step_size(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def adapt(
-    tree: SoftTree,
-    q: Floats,
-    h_first: float,
-    h_last: float,
-    n_steps: int,
-    variance: Floats,
-    max_depth: int,
-    state: Words,
-) -> float:
-    """Move q through ``n_steps`` while learning the step size (returned) and variances (in place)."""
-    gradient = np.empty(q.shape[0])
-    value = log_density(tree, q, h_first, gradient)
-    step = first_step_size(tree, q, value, gradient, h_first, variance, state)
-    centre, error, averaged, age = math.log(10.0 * step), 0.0, 0.0, 0
-    mean, spread, seen = np.zeros(q.shape[0]), np.zeros(q.shape[0]), 0
-    for t in range(n_steps):
-        h = h_first + (h_last - h_first) * (t + 1) / n_steps
-        if h_first != h_last or tree.feature[0] >= 0:
-            value = log_density(tree, q, h, gradient)
-        value, accepted = nuts_step(tree, q, value, gradient, h, step, variance, max_depth, state)
-        if tree.feature[0] >= 0:
-            value = walk_features(tree, q, value, h, state)
-        age += 1  # dual averaging with the constants of Hoffman and Gelman
-        error += (TARGET - accepted - error) / (age + 10.0)
-        log_step = centre - error * math.sqrt(age) / 0.05
-        averaged += (log_step - averaged) * age**-0.75
-        step = math.exp(log_step)
-        if t >= 0.15 * n_steps:
-            seen += 1
-            for i in range(q.shape[0]):
-                off = q[i] - mean[i]
-                mean[i] += off / seen
-                spread[i] += off * (q[i] - mean[i])
-        if seen >= 10 and (t + 1 == n_steps // 2 or t + 1 == 9 * n_steps // 10):
-            for i in range(q.shape[0]):
-                variance[i] = (spread[i] / (seen - 1) * seen + 5e-3) / (seen + 5.0)
-            mean[:] = 0.0
-            spread[:] = 0.0
-            seen = 0
-            value = log_density(tree, q, h, gradient)
-            step = first_step_size(tree, q, value, gradient, h, variance, state)
-            centre, error, averaged, age = math.log(10.0 * step), 0.0, 0.0, 0
-    return math.exp(averaged) if age > 0 else step
+def note(q: Floats, seen: int, mean: Floats, spread: Floats) -> None:
+    """Take the ``seen``-th draw into the running mean and sum of squares about it."""
+    for i in range(q.shape[0]):
+        off = q[i] - mean[i]
+        mean[i] += off / seen
+        spread[i] += off * (q[i] - mean[i])
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def sample(
     tree: SoftTree,
     q: Floats,
-    h: float,
+    widths: tuple[float, float],
+    adaptation: int,
     step: float,
     variance: Floats,
     max_depth: int,
     state: Words,
     draws: Floats,
-    features: Codes,
-) -> None:
-    """Fill draws [S, parameters] and features [S, m]; q and the tree's features end at the last."""
-    gradient = np.empty(q.shape[0])
-    value = log_density(tree, q, h, gradient)
-    for s in range(draws.shape[0]):
+) -> float:
+    """Adapt the step size (returned) and variances (in place), then fill draws [S, parameters].
+
+    The step size given is used only without adaptation.  q and the tree's features end at the last.
+    """
+    size, h = q.shape[0], widths[0]
+    gradient = np.empty(size)
+    centre = error = averaged = 0.0  # of dual averaging, with the constants of Hoffman and Gelman
+    mean, spread = np.zeros(size), np.zeros(size)
+    age = seen = 0
+    for turn in range(adaptation + draws.shape[0]):
+        adapts = turn < adaptation
+        h = widths[0] + (widths[1] - widths[0]) * min(1.0, (turn + 1) / max(adaptation, 1))
+        value = log_density(tree, q, h, gradient)  # afresh: width or features may have changed
+        if adapts and age == 0:
+            step = first_step_size(tree, q, value, gradient, h, variance, state)
+            centre, error, averaged = math.log(10.0 * step), 0.0, 0.0
+        value, accepted = nuts_step(tree, q, value, gradient, h, step, variance, max_depth, state)
         if tree.feature[0] >= 0:
-            value = log_density(tree, q, h, gradient)
-        value, _ = nuts_step(tree, q, value, gradient, h, step, variance, max_depth, state)
-        if tree.feature[0] >= 0:
-            value = walk_features(tree, q, value, h, state)
-        draws[s] = q
-        features[s] = tree.feature
+            walk_features(tree, q, value, h, state)
+        if not adapts:
+            copy(q, draws[turn - adaptation])
+            continue
+        age += 1
+        error += (TARGET - accepted - error) / (age + 10.0)
+        log_step = centre - error * math.sqrt(age) / 0.05
+        averaged += (log_step - averaged) * age**-0.75
+        step = math.exp(averaged if turn + 1 == adaptation else log_step)
+        if turn >= 0.15 * adaptation:
+            seen += 1
+            note(q, seen, mean, spread)
+        if seen >= 10 and (turn + 1 == adaptation // 2 or turn + 1 == 9 * adaptation // 10):
+            for i in range(size):
+                variance[i] = (spread[i] / (seen - 1) * seen + 5e-3) / (seen + 5.0)
+                mean[i] = spread[i] = 0.0
+            age = seen = 0
+    return step

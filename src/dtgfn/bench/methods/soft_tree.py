@@ -13,7 +13,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from dtgfn.bench.contract import Codes, Floats, TrainingRows
@@ -28,13 +27,14 @@ class SoftTree(NamedTuple):
     """A tree's shape and data, as the compiled loops take them.
 
     ``left`` and ``right`` [m] of the splits in pre-order: a split's index, or ``-1 - leaf``.
-    ``feature`` [m] is -1 throughout where directions are points of the simplex.
+    ``feature`` [m] is -1 throughout where directions are points of the simplex.  ``columns`` [d, n]
+    is the table by columns, so that the loops run along memory.
     """
 
     feature: Codes
     left: Codes
     right: Codes
-    X: Floats
+    columns: Floats
     y: Codes
     n_classes: int
 
@@ -74,7 +74,7 @@ def depths(shape: Shape) -> list[int]:
 
 
 def log_prior(shape: Shape, alpha: float, beta: float) -> float:
-    """Chipman, George and McCulloch's prior: a node splits with probability alpha (1 + depth)^-beta."""
+    """Chipman, George and McCulloch's prior: a node splits with chance alpha (1 + depth)^-beta."""
     total = 0.0
     for is_split, depth in zip(shape, depths(shape), strict=True):
         split = alpha * (1.0 + depth) ** -beta
@@ -111,13 +111,13 @@ def grown(shape: Shape, place: int) -> Shape:
 
 def pruned(shape: Shape, place: int) -> Shape:
     """The split at ``place`` made a leaf."""
-    return shape[:place] + (False,) + shape[place + 3 :]
+    return (*shape[:place], False, *shape[place + 3 :])
 
 
-def soft_tree(shape: Shape, feature: Codes, X: Floats, y: Codes, n_classes: int) -> SoftTree:
+def soft_tree(shape: Shape, feature: Codes, columns: Floats, y: Codes, n_classes: int) -> SoftTree:
     """A shape with its data."""
     left, right = children(shape)
-    return SoftTree(feature, left, right, X, y, n_classes)
+    return SoftTree(feature, left, right, columns, y, n_classes)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -144,39 +144,53 @@ def sigmoid(z: float) -> float:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def arrive(
-    tree: SoftTree, X: Floats, tau: Floats, direction: Floats, h: float, right: Floats, at: Floats
+    tree: SoftTree,
+    columns: Floats,
+    tau: Floats,
+    direction: Floats,
+    h: float,
+    right: Floats,
+    at: Floats,
 ) -> None:
     """Write the chance [m, n] that a row goes right, and [m + leaves, n] that it gets to a node."""
-    m, n = tau.shape[0], X.shape[0]
-    if tree.feature[0] < 0:
-        right[:] = np.dot(direction, X.T)
-    at[0] = 1.0
+    m, d, n = tau.shape[0], columns.shape[0], columns.shape[1]
+    for i in range(n):
+        at[0, i] = 1.0
     for j in range(m):
+        if tree.feature[j] >= 0:
+            for i in range(n):
+                right[j, i] = columns[tree.feature[j], i]
+        else:
+            for i in range(n):
+                right[j, i] = 0.0
+            for f in range(d):
+                for i in range(n):
+                    right[j, i] += direction[j, f] * columns[f, i]
         a, b = tree.left[j], tree.right[j]
         a, b = (a if a >= 0 else m - 1 - a), (b if b >= 0 else m - 1 - b)
         for i in range(n):
-            value = X[i, tree.feature[j]] if tree.feature[j] >= 0 else right[j, i]
-            chance = sigmoid((value - tau[j]) / h)
+            chance = sigmoid((right[j, i] - tau[j]) / h)
             right[j, i] = chance
             at[b, i] = at[j, i] * chance
             at[a, i] = at[j, i] - at[b, i]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
 def log_likelihood(
     tree: SoftTree, tau: Floats, direction: Floats, h: float, by_tau: Floats, by_direction: Floats
 ) -> float:
     """Log likelihood; its gradients too, unless ``by_tau`` is empty."""
-    y, m, n, K = tree.y, tau.shape[0], tree.X.shape[0], tree.n_classes
+    y, m, n, K = tree.y, tau.shape[0], tree.columns.shape[1], tree.n_classes
     right, at = np.empty((m, n)), np.empty((2 * m + 1, n))
-    arrive(tree, tree.X, tau, direction, h, right, at)
+    arrive(tree, tree.columns, tau, direction, h, right, at)
     slope = np.empty((m + 1, K))  # of the likelihood by a leaf's count of a class
     total = 0.0
     for leaf in range(m + 1):
         count = np.zeros(K)
+        of_all = float(K)
         for i in range(n):
             count[y[i]] += at[m + leaf, i]
-        of_all = count.sum() + K
+            of_all += at[m + leaf, i]
         total += math.lgamma(K) - math.lgamma(of_all)
         for c in range(K):
             total += math.lgamma(count[c] + 1.0)
@@ -190,15 +204,20 @@ def log_likelihood(
     for j in range(m - 1, -1, -1):
         a, b = tree.left[j], tree.right[j]
         a, b = (a if a >= 0 else m - 1 - a), (b if b >= 0 else m - 1 - b)
-        by_tau[j] = 0.0
         for i in range(n):
             chance = right[j, i]
             gain = below[b, i] - below[a, i]
             below[j, i] = below[a, i] + chance * gain
             right[j, i] = at[j, i] * chance * (1.0 - chance) * gain / h  # slope by the projection
-            by_tau[j] -= right[j, i]
-    if tree.feature[0] < 0:
-        by_direction[:] = np.dot(right, tree.X)
+        of_rows = 0.0
+        for i in range(n):
+            of_rows += right[j, i]
+        by_tau[j] = -of_rows
+        for f in range(tree.columns.shape[0] if tree.feature[j] < 0 else 0):
+            of_rows = 0.0
+            for i in range(n):
+                of_rows += right[j, i] * tree.columns[f, i]
+            by_direction[j, f] = of_rows
     return total
 
 
@@ -206,7 +225,7 @@ def log_likelihood(
 def n_parameters(tree: SoftTree) -> int:
     """Length of the unconstrained vector: a logit per tau, d - 1 sticks per simplex direction."""
     m = tree.left.shape[0]
-    return m if tree.feature[0] >= 0 else m * tree.X.shape[1]
+    return m if tree.feature[0] >= 0 else m * tree.columns.shape[0]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -215,7 +234,7 @@ def constrain(tree: SoftTree, q: Floats, tau: Floats, direction: Floats) -> floa
 
     Sticks: share k takes ``sigmoid(q_k - log(d - k))`` of what is left, so zeros are even shares.
     """
-    m, d = tau.shape[0], tree.X.shape[1]
+    m, d = tau.shape[0], tree.columns.shape[0]
     total = 0.0
     for j in range(m):
         tau[j] = 1.0 / (1.0 + math.exp(-q[j]))
@@ -238,7 +257,7 @@ def constrain(tree: SoftTree, q: Floats, tau: Floats, direction: Floats) -> floa
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def log_density(tree: SoftTree, q: Floats, h: float, gradient: Floats) -> float:
     """Log of likelihood x prior x Jacobian at q, and its gradient unless that is empty."""
-    m, d = tree.left.shape[0], tree.X.shape[1]
+    m, d = tree.left.shape[0], tree.columns.shape[0]
     tau, direction = np.empty(m), np.empty((m, d))
     total = constrain(tree, q, tau, direction)
     if gradient.shape[0] == 0:
@@ -264,7 +283,7 @@ def log_density(tree: SoftTree, q: Floats, h: float, gradient: Floats) -> float:
 def walk_features(tree: SoftTree, q: Floats, value: float, h: float, state: Words) -> float:
     """One Metropolis proposal of another feature per split, in place; return the log density."""
     none = np.empty(0)
-    m, d = tree.left.shape[0], tree.X.shape[1]
+    m, d = tree.left.shape[0], tree.columns.shape[0]
     for _ in range(m if d > 1 else 0):
         j = draw_below(state, m)
         old = tree.feature[j]
@@ -279,27 +298,18 @@ def walk_features(tree: SoftTree, q: Floats, value: float, h: float, state: Word
     return value
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def add_prediction(
-    tree: SoftTree, q: Floats, h: float, X: Floats, weight: float, probability: Floats
-) -> None:
-    """Add ``weight`` times a tree's class probabilities [n, K] of other rows."""
-    m, d, K = tree.left.shape[0], tree.X.shape[1], tree.n_classes
+def predict(tree: SoftTree, q: Floats, h: float, columns: Floats) -> Floats:
+    """A tree's class probabilities [n, K] of other rows: its leaves' posterior means, softly."""
+    m, d = tree.left.shape[0], columns.shape[0]
     tau, direction = np.empty(m), np.empty((m, d))
     constrain(tree, q, tau, direction)
-    right, at = np.empty((m, tree.y.shape[0])), np.empty((2 * m + 1, tree.y.shape[0]))
-    arrive(tree, tree.X, tau, direction, h, right, at)
-    leaf = np.ones((m + 1, K))
-    for k in range(m + 1):
-        for i in range(tree.y.shape[0]):
-            leaf[k, tree.y[i]] += at[m + k, i]
-        leaf[k] /= leaf[k].sum()
-    right, at = np.empty((m, X.shape[0])), np.empty((2 * m + 1, X.shape[0]))
-    arrive(tree, X, tau, direction, h, right, at)
-    for i in range(X.shape[0]):
-        for k in range(m + 1):
-            for c in range(K):
-                probability[i, c] += weight * at[m + k, i] * leaf[k, c]
+    at = []
+    for table in (tree.columns, columns):
+        n = table.shape[1]
+        at.append(np.empty((2 * m + 1, n)))
+        arrive(tree, table, tau, direction, h, np.empty((m, n)), at[-1])
+    leaf = 1.0 + at[0][m:] @ np.eye(tree.n_classes)[tree.y]
+    return at[1][m:].T @ (leaf / leaf.sum(axis=1, keepdims=True))
 
 
 class UnitBox:
@@ -310,9 +320,9 @@ class UnitBox:
         width = X.max(axis=0) - self._low
         self._width = np.where(width > 0.0, width, 1.0)
 
-    def scale(self, X: Floats) -> Floats:
-        """Rows on that scale."""
-        return np.ascontiguousarray((X - self._low) / self._width)
+    def columns(self, X: Floats) -> Floats:
+        """Columns [d, n] of rows [n, d] on that scale."""
+        return np.ascontiguousarray(((X - self._low) / self._width).T)
 
 
 class Draw(NamedTuple):
@@ -329,18 +339,18 @@ class SoftTrees:
 
     def __init__(self, rows: TrainingRows, draws: list[Draw], h: float) -> None:
         self._box = UnitBox(rows.X)
-        self._X = self._box.scale(rows.X)
+        self._columns = self._box.columns(rows.X)
         self._y, self._n_classes = rows.y, rows.n_classes
         self._draws = draws
         self._h = h
 
     def predict_proba(self, X: Floats) -> Floats:
         """Weighted mean of the trees' class probabilities."""
-        scaled = self._box.scale(X)
+        scaled = self._box.columns(X)
         probability = np.zeros((X.shape[0], self._n_classes))
         for draw in self._draws:
-            tree = soft_tree(draw.shape, draw.feature, self._X, self._y, self._n_classes)
-            add_prediction(tree, draw.q, self._h, scaled, draw.weight, probability)
+            tree = soft_tree(draw.shape, draw.feature, self._columns, self._y, self._n_classes)
+            probability += draw.weight * predict(tree, draw.q, self._h, scaled)
         return probability / probability.sum(axis=1, keepdims=True)
 
     def size(self) -> float:
