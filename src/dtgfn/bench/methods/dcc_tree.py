@@ -237,7 +237,8 @@ METHODS = (
             "search iterations, 4 chains per shape with 100 warm-up steps and 25 draws per run, "
             "NUTS depth at most 6 (authors: 500, 16, 1000, 100, depth 10; as theirs: 100 shapes "
             "from the prior, active from 5 proposals, 10 points per draw); proposal covariances "
-            "are shrunk to their diagonal; widths are the authors' per table, Wine's elsewhere."
+            "are shrunk to their diagonal, leaf likelihoods keep their constant; widths are the "
+            "authors' per table, Wine's elsewhere."
         ),
         settings={
             "iterations": 50,

@@ -250,7 +250,8 @@ METHODS = (
             "Reversible-jump HMC over soft trees, one feature per split, predictions averaged; "
             "4 chains pooled, 50 warm-up iterations and 150 draws each, 80 adaptation steps per "
             "NUTS run of depth at most 6 (authors: 10 chains reported apart, 200 and 800, 500, "
-            "depth 10); widths and shape prior are the authors' per table, Wine's elsewhere."
+            "depth 10); leaf likelihoods keep "
+            "their constant; widths and shape prior are the authors' per table, Wine's elsewhere."
         ),
         settings={"chains": 4, "warm_up": 50, "draws": 150, "adaptation": 80, "max_depth": 6},
         quick=QUICK,
@@ -263,8 +264,8 @@ METHODS = (
             "Reversible-jump HMC over soft trees, a convex combination of features per split, "
             "predictions averaged; 4 chains pooled, 40 warm-up iterations and 80 draws each, 30 "
             "adaptation steps per NUTS run of depth at most 6 (authors: 10 chains reported apart, "
-            "200 and 800, 500, depth 10); widths and shape prior are the authors' per table, "
-            "Wine's elsewhere."
+            "200 and 800, 500, depth 10); leaf likelihoods keep "
+            "their constant; widths and shape prior are the authors' per table, Wine's elsewhere."
         ),
         settings={"chains": 4, "warm_up": 40, "draws": 80, "adaptation": 30, "max_depth": 6},
         quick=QUICK,

@@ -1,8 +1,9 @@
 """Soft Bayesian trees (Cochrane, Wills, Johnson 2023): shapes, posterior density, predictions.
 
 A row goes right at split j with probability ``sigmoid((x . direction_j - tau_j) / h)``, counts in
-every leaf with the probability of getting there, and a leaf's class counts have a
-Dirichlet-multinomial likelihood (one pseudo-count per class).  ``tau`` is uniform on [0, 1].  A
+every leaf with the probability of getting there, and a leaf's class counts have a Dirichlet-
+multinomial likelihood (one pseudo-count per class; the authors' code leaves out its constant
+Gamma(classes) per leaf, which with three classes halves a leaf).  ``tau`` is uniform on [0, 1].  A
 direction is either one feature, uniform ("DF"), or a point of the simplex, Dirichlet(1, ..., 1)
 ("DFI").  Densities below are those of the unconstrained parameters that a sampler moves.
 """
