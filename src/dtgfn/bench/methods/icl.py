@@ -153,9 +153,9 @@ METHODS: tuple[Method, ...] = (
         label="ICL",
         fit=fit_icl,
         note="The authors' networks, raw values and stopping loss, and the 2 column orders of "
-        "their faster mode; cut to 400 batches of 64 rows per order, where they take up to 2000 "
+        "their faster mode; cut to 200 batches of 64 rows per order, where they take up to 2000 "
         "epochs in batches of 3000 (small batches reach a far lower training loss for the work).",
-        settings={"orders": 2, "updates": 400, "batch": 64, "enough": 1e-3},
+        settings={"orders": 2, "updates": 200, "batch": 64, "enough": 1e-3},
         quick={"orders": 1, "updates": 20},
     ),
 )
