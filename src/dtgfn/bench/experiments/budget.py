@@ -34,6 +34,7 @@ def measure(cell: Cell) -> Metrics:
 
     data = load_dataset(cell.table)
     train, test = holdout(len(data.y), cell.seed)
+    seconds = float(cell.variant["seconds"])
     found = infer(
         data.X[train],
         data.y[train],
@@ -42,10 +43,10 @@ def measure(cell: Cell) -> Metrics:
         n_thresholds=9,
         split_penalty="paper",
         n_trees=max(ENSEMBLE_SIZES),
-        time_budget=float(cell.variant["seconds"]),
         random_state=cell.seed,
         n_jobs=1,
-        **{**cell.settings, **({"n_steps": 0} if cell.variant["seconds"] == 0 else {})},
+        **cell.settings,
+        **({"n_steps": None, "time_budget": seconds} if seconds else {"n_steps": 0}),
     )
     codes = encode(found.binner, as_table(data.X[test]))  # type: ignore[arg-type]
     order = np.random.default_rng(cell.seed).permutation(len(found.trees))

@@ -46,7 +46,10 @@ def measure(cell: Cell) -> Metrics:
             callbacks=[lambda _: marks.append(time.perf_counter())],
             **cell.settings,
         )
-    metrics: Metrics = {"step_seconds": (marks[-1] - marks[0]) / (len(marks) - 1)}
+    # Where exact tails leave nothing to learn there is no step.
+    n_timed = len(marks) - 1
+    step = (marks[-1] - marks[0]) / n_timed if n_timed > 0 else None
+    metrics: Metrics = {"step_seconds": step}
     for size in ENSEMBLE_SIZES:
         begun = time.perf_counter()
         found.solution.sample(size, np.random.default_rng(cell.seed))  # type: ignore[union-attr]
@@ -93,7 +96,7 @@ def _place(record: Record) -> tuple[int, int, int]:
 
 
 def _seconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    return "nothing to learn" if value is None else f"{value:.4f}"
 
 
 EXPERIMENT = Experiment(
