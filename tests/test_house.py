@@ -158,6 +158,7 @@ ORDER = [
     "bench.methods.maptree",
     "bench.methods.forests",
     "bench.methods.boosters",
+    "bench.methods.balanced",
     "bench.methods.additive",
     "bench.methods.bart",
     "bench.methods.network_training",

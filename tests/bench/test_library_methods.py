@@ -10,11 +10,21 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from dtgfn.bench.contract import Method, TrainingRows
-from dtgfn.bench.methods import additive, bart, boosters, classes, deep, forests, pretrained
+from dtgfn.bench.methods import (
+    additive,
+    balanced,
+    bart,
+    boosters,
+    classes,
+    deep,
+    forests,
+    pretrained,
+)
 
 METHODS = (
     *forests.METHODS,
     *boosters.METHODS,
+    *balanced.METHODS,
     *deep.METHODS,
     *additive.METHODS,
     *bart.METHODS,
@@ -32,6 +42,7 @@ SMALL = {
     "n_draws": 3,
 }
 TREES = {method.name for family in (forests, boosters, bart) for method in family.METHODS}
+TREES |= {method.name for method in balanced.METHODS if "n_trees" in method.settings}
 
 every_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 

@@ -25,7 +25,13 @@ N_SCALED = 4  # splits for the smaller ensembles, which only the figure shows
 OURS = ("dtgfn", "dtgfn-bagged", "dtgfn-paper")
 # Methods with a number of trees are fitted anew for each size.
 FORESTS = ("forest", "extra-trees", "xgboost", "catboost", "lightgbm")
+# The class shares shift too, so rivals that weigh classes evenly stand beside those that do not.
 OTHERS = (
+    "logistic",
+    "logistic-balanced",
+    "forest-balanced",
+    "extra-trees-balanced",
+    "catboost-balanced",
     "hist-gradient-boosting",
     "mlp",
     "tab-transformer",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dtgfn.bench.contract import Method
 from dtgfn.bench.methods import (
     additive,
+    balanced,
     bart,
     boosters,
     copod,
@@ -43,6 +44,7 @@ _FAMILIES = (
     maptree,
     forests,
     boosters,
+    balanced,
     additive,
     bart,
     deep,
