@@ -14,10 +14,12 @@ from sklearn.utils.metaestimators import available_if
 
 from dtgfn.binning import Binning, check_weights
 from dtgfn.checks import check_flag, check_range
+from dtgfn.class_prior import ClassPrior, recounted
 from dtgfn.estimators.base import PosteriorEstimator
-from dtgfn.kernels import Floats
+from dtgfn.forest import average
+from dtgfn.kernels import Codes, Floats
 from dtgfn.leaves import DirichletLeaf
-from dtgfn.predict import average_outputs
+from dtgfn.predict import average_outputs, make_forest
 from dtgfn.score import SplitPenalty
 from dtgfn.tables import listing
 from dtgfn.targets import check_classes, check_labels
@@ -259,22 +261,40 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self._extend(table, labels, self._class_weighted(labels, sample_weight))
         return self
 
-    def predict_proba(self, X: Any, tree: str | None = None) -> Floats:
+    def predict_proba(
+        self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
+    ) -> Floats:
         """Posterior mean of the class probabilities [n, C]; of one tree with ``tree="best"``.
 
-        With ``leaf_draws`` each leaf says a draw of its probabilities instead of their mean.
+        With ``leaf_draws`` each leaf says a draw of its probabilities instead of their mean. With
+        ``class_prior``, "uniform" or a dict of every class and its share, classes are taken to be
+        that frequent where the rows come from; the sampled trees are averaged, unsharpened.
         """
         codes = self._codes(X)
+        if class_prior is not None:
+            return self._average_at(class_prior, codes, tree)
         if not self.leaf_draws:
             return self._average(codes, tree)
         seed = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         choices = {**self._choices(tree), "leaf": "dirichlet", "random_state": seed}
         return average_outputs(self.posterior_, codes, **choices)
 
-    def predict(self, X: Any, tree: str | None = None) -> npt.NDArray[Any]:
-        """Most probable class of each row [n]; of one tree with ``tree="best"``."""
-        best = self.predict_proba(X, tree).argmax(axis=1)
+    def predict(
+        self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
+    ) -> npt.NDArray[Any]:
+        """Most probable class of each row [n]; ``tree``, ``class_prior``: see ``predict_proba``."""
+        best = self.predict_proba(X, tree, class_prior).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+    def _average_at(self, class_prior: ClassPrior, codes: Codes, tree: str | None) -> Floats:
+        """Average the trees where classes have other frequencies than in training."""
+        if self.leaf_draws:
+            raise ValueError(
+                "class_prior is for the means of leaves, not for draws; fit with leaf_draws=False."
+            )
+        choices = self._choices(tree)
+        choices["counted"] = recounted(self.posterior_, choices["counted"], class_prior)
+        return average(make_forest(self.posterior_, **choices), codes, self.n_jobs)
 
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Bounds [n, C, 2] that hold each P(class | x) with probability ``level`` (unsharpened)."""
