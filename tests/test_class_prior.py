@@ -25,7 +25,7 @@ def two_classes(n_no, n_yes, seed=0):
 
 def fitted(n_no=60, n_yes=12, **changes):
     X, y = two_classes(n_no, n_yes)
-    return DTGFNClassifier(inference="exact", **{**SMALL, **changes}).fit(X, y)
+    return DTGFNClassifier(**{**SMALL, "inference": "exact", **changes}).fit(X, y)
 
 
 @settings(max_examples=20, deadline=None)

@@ -7,10 +7,13 @@ import pytest
 from scipy.special import betaln
 
 from dtgfn.bench.contract import TrainingRows
-from dtgfn.bench.methods import detectors_ours, posterior, samplers
+from dtgfn.bench.methods import detectors_ours, developed, posterior, samplers
 from dtgfn.score import BranchingPrior
 
-CLASSIFIERS = {method.name: method for method in (*posterior.METHODS, *samplers.METHODS)}
+FAMILIES = (*posterior.METHODS, *developed.METHODS, *samplers.METHODS)
+CLASSIFIERS = {method.name: method for method in FAMILIES}
+    method.name: method for method in (*posterior.METHODS, *developed.METHODS, *samplers.METHODS)
+}
 # Only a little of each: their engines have tests of their own.
 LITTLE = {
     "n_steps": 200,
@@ -33,7 +36,7 @@ def fit(name, rows, seed=5, **changes):
     method = CLASSIFIERS[name]
     given = {**method.settings, **method.quick}
     little = {key: value for key, value in LITTLE.items() if key in given}
-    if "paper" in name or name in ("dtgfn", "dtgfn-tree"):
+    if "paper" in name or name in ("dtgfn", "dtgfn-tree", "dtgfn-tree-quantile"):
         little["n_steps"] = 1
     return method.fit(rows, seed, **{**given, **little, **changes})
 

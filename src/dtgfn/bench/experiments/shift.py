@@ -22,7 +22,7 @@ PAPER_SEED = 42
 SEEDS = (PAPER_SEED, *range(1, 11))  # one split says little
 ENSEMBLE_SIZES = (100, 500, 1000)
 N_SCALED = 4  # splits for the smaller ensembles, which only the figure shows
-OURS = ("dtgfn", "dtgfn-bagged", "dtgfn-paper")
+OURS = ("dtgfn", "dtgfn-bagged", "dtgfn-paper", "dtgfn-warm", "dtgfn-even")
 # Methods with a number of trees are fitted anew for each size.
 FORESTS = ("forest", "extra-trees", "xgboost", "catboost", "lightgbm")
 # The class shares shift too, so rivals that weigh classes evenly stand beside those that do not.

@@ -13,7 +13,7 @@ from dtgfn.bench.paper import SINGLE_TREES
 from dtgfn.bench.splits import holdout
 from dtgfn.datasets import load_dataset
 
-OURS = ("dtgfn-tree", "dtgfn-tree-paper")
+OURS = ("dtgfn-tree", "dtgfn-tree-quantile", "dtgfn-tree-paper")
 RIVALS = (
     "smc",
     "mcmc",

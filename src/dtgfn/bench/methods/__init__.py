@@ -12,6 +12,7 @@ from dtgfn.bench.methods import (
     dcc_tree,
     deep,
     detectors_ours,
+    developed,
     dpdt,
     drocc,
     forests,
@@ -34,6 +35,7 @@ from dtgfn.bench.names import find
 
 _FAMILIES = (
     posterior,
+    developed,
     detectors_ours,
     samplers,
     wu,
