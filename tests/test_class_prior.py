@@ -28,6 +28,7 @@ def fitted(n_no=60, n_yes=12, **changes):
     return DTGFNClassifier(**{**SMALL, "inference": "exact", **changes}).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 @settings(max_examples=20, deadline=None)
 @given(shares=st.lists(st.floats(0.01, 5.0), min_size=3, max_size=3), seed=st.integers(0, 99))
 def test_equals_counting_by_hand(shares, seed):

@@ -12,8 +12,6 @@ from dtgfn.score import BranchingPrior
 
 FAMILIES = (*posterior.METHODS, *developed.METHODS, *samplers.METHODS)
 CLASSIFIERS = {method.name: method for method in FAMILIES}
-    method.name: method for method in (*posterior.METHODS, *developed.METHODS, *samplers.METHODS)
-}
 # Only a little of each: their engines have tests of their own.
 LITTLE = {
     "n_steps": 200,
