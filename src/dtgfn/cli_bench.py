@@ -89,7 +89,8 @@ def run(
         page = _write_page(experiment, store, folder, quick)
         typer.echo(f"{experiment.name}: {page}", err=True)
     if failed:
-        typer.echo(f"{len(failed)} cells failed; the tables say why.", err=True)
+        cells = "1 cell" if len(failed) == 1 else f"{len(failed)} cells"
+        typer.echo(f"{cells} failed; the tables say why.", err=True)
         raise typer.Exit(1)
 
 

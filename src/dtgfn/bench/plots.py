@@ -94,6 +94,9 @@ def lines(
             markeredgewidth=0.6,
             zorder=front,
         )
+    if not series:
+        axes.text(0.5, 0.5, "nothing measured yet", transform=axes.transAxes, ha="center")
+        return
     legend = figure.legend(loc="outside right center", frameon=False, fontsize=9, labelcolor=INK)
     for text, one in zip(legend.get_texts(), series, strict=True):
         text.set_parse_math(False)

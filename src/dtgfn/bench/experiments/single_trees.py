@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dtgfn.bench.cells import PAPER_SEEDS, PAPER_TABLES, method_cells, method_labels
 from dtgfn.bench.comparison import comparison_block, paired_block, rank_block
 from dtgfn.bench.contract import TrainingRows
-from dtgfn.bench.experiment import Block, Cell, Experiment, Record
+from dtgfn.bench.experiment import Block, Cell, Experiment, Figure, Record
 from dtgfn.bench.measure import Metrics, measure_classifier
 from dtgfn.bench.paper import SINGLE_TREES
+from dtgfn.bench.plots import Point, scatter_sizes
 from dtgfn.bench.splits import holdout
+from dtgfn.bench.statistics import summary
 from dtgfn.datasets import load_dataset
 
 OURS = ("dtgfn-tree", "dtgfn-tree-quantile", "dtgfn-tree-paper")
@@ -53,7 +55,24 @@ def render(records: Sequence[Record]) -> list[Block]:
             for name, label in ours.items()
         ),
         rank_block(records, "accuracy", PAPER_TABLES, methods=rivals | ours, ours=OURS),
+        Block(heading="Accuracy against size", figure=_sizes(records, rivals | ours)),
     ]
+
+
+def _sizes(records: Sequence[Record], labels: Mapping[str, str]) -> Figure:
+    """Accuracy over nodes, each the mean over all tables and seeds."""
+
+    def draw(figure: object) -> None:
+        points = []
+        for name, label in labels.items():
+            done = [r for r in records if r.cell.method == name and r.status == "done"]
+            score = summary([r.metrics["accuracy"] for r in done])
+            if score.n:
+                size = summary([r.metrics["size"] for r in done])
+                points.append(Point(label, size.mean, score.mean, ours=name in OURS))
+        scatter_sizes(figure, points)
+
+    return Figure("sizes", "Mean accuracy of single trees against their mean number of nodes", draw)
 
 
 EXPERIMENT = Experiment(

@@ -44,7 +44,7 @@ DEVELOPED = "22 shift tasks made of other tables chose them"
 METHODS: tuple[Method, ...] = (
     Method(
         name="dtgfn-tree-quantile",
-        label="dtgfn, best tree, 9 quantiles",
+        label="dtgfn tree, quantiles",
         fit=fit_default,
         note=(
             "The most probable tree on 9 quantile thresholds, which led among our single trees on "
@@ -64,7 +64,7 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         name="dtgfn-warm",
-        label="dtgfn, bagged, temperature 2",
+        label="dtgfn, warm bags",
         fit=fit_default,
         note=f"100 bags, 99 quantile thresholds, penalty mdl, temperature 2; {DEVELOPED}.",
         settings=WARM_BAGS,
@@ -73,7 +73,7 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         name="dtgfn-even",
-        label="dtgfn, bagged, even classes",
+        label="dtgfn, even classes",
         fit=fit_even,
         note=(
             "The same trees, with predictions that take the classes to be equally frequent "

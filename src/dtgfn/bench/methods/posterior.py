@@ -99,7 +99,7 @@ BAGGED = {
 METHODS: tuple[Method, ...] = (
     Method(
         name="dtgfn-tree",
-        label="dtgfn, best tree",
+        label="dtgfn tree",
         fit=fit_default,
         note="The most probable tree that a GFlowNet of our default settings met in 50 steps.",
         settings={**TRAINED, "tree": "best"},
@@ -108,7 +108,7 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         name="dtgfn-tree-paper",
-        label="dtgfn, best tree, paper's settings",
+        label="dtgfn tree, as the paper",
         fit=fit_paper,
         note=(
             "The paper's policy and hyper-parameters, 100 steps: of 1000 sampled trees the one "
@@ -121,7 +121,7 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         name="dtgfn",
-        label="dtgfn, average",
+        label="dtgfn",
         fit=fit_default,
         note="The importance-weighted average of 1000 trees of our default GFlowNet, 50 steps.",
         settings=TRAINED,
@@ -130,7 +130,7 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         name="dtgfn-auto",
-        label="dtgfn, chosen temperature",
+        label="dtgfn, auto",
         fit=fit_default,
         note=(
             "1000 trees at the temperature with the best leave-one-out log score of training "
@@ -171,7 +171,7 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         name="dtgfn-bagged-deep",
-        label="dtgfn, bagged, depth 8",
+        label="dtgfn, deep bags",
         fit=fit_bagged,
         note=(
             "The same with penalty mdl alone, depth 8, 125 bags and 500 particles a bag, which "
@@ -183,7 +183,7 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         name="dtgfn-paper",
-        label="dtgfn, average, paper's settings",
+        label="dtgfn, as the paper",
         fit=fit_paper,
         note=(
             "The paper's policy, hyper-parameters and Algorithm 1 (distinct trees by their "
