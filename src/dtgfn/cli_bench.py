@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,28 +72,32 @@ def run(
     if workers < 1:
         raise ValueError(f"--jobs {jobs} is no number of processes; give 1 or more, or -1.")
     chosen = _experiments(names)
-    only_methods, only_tables = _names(methods, "method"), _names(tables, "table")
-    failed = []
+    only_methods, only_tables = _names(methods), _names(tables)
+    _check_names(chosen, quick, only_methods, only_tables)
+    failed: list[Record] = []
     for experiment in chosen:
         cells = select_cells(experiment, quick, only_methods, only_tables)
+        if not cells and len(chosen) > 1:
+            continue
         if not cells:
             raise ValueError(
                 f"No cell of {experiment.name!r} has such a method and table; leave out --methods "
                 "and --tables to see all."
             )
-        store = Store(store_path(experiment, folder))
+        path = store_path(experiment, folder)
+        store = Store(path)
         plan = make_plan(experiment, cells, store, workers)
         _announce(experiment, plan, workers)
         with _reporting(experiment) as report:
             records = run_cells(experiment, plan, store, workers, report)
         failed += [record for record in records if record.status == "failed"]
-        if not only_methods and not only_tables:  # other parts may be running beside this one
-            store.compact(_wanted(experiment, store, quick))
-        page = _write_page(experiment, store, folder, quick)
+        if not only_methods and not only_tables and path.exists():
+            store.compact(partial(_wanted, experiment, quick))
+        page = _write_page(experiment, Store(path), folder, quick)
         typer.echo(f"{experiment.name}: {page}", err=True)
     if failed:
-        cells = "1 cell" if len(failed) == 1 else f"{len(failed)} cells"
-        typer.echo(f"{cells} failed; the tables say why.", err=True)
+        count = "1 cell" if len(failed) == 1 else f"{len(failed)} cells"
+        typer.echo(f"{count} failed; the tables say why.", err=True)
         raise typer.Exit(1)
 
 
@@ -127,15 +134,23 @@ def _experiments(names: Sequence[str]) -> list[Experiment]:
     return [find_experiment(name) for name in names]
 
 
-def _names(text: str, kind: str) -> tuple[str, ...]:
-    """Names with commas between them; a method that does not exist is refused."""
-    from dtgfn.bench.methods import find_method
+def _names(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if kind == "method":
-        for name in names:
-            find_method(name)
-    return names
+
+def _check_names(
+    experiments: Sequence[Experiment], quick: bool, methods: Sequence[str], tables: Sequence[str]
+) -> None:
+    """Refuse a method or table that is in none of the experiments."""
+    from dtgfn.bench.methods import METHODS
+    from dtgfn.bench.names import find
+
+    known = {cell.table: None for experiment in experiments for cell in experiment.cells(quick)}
+    for name in methods:
+        find(METHODS, name, "method")
+    for name in tables:
+        find(known, name, "table")
 
 
 def _announce(experiment: Experiment, plan: Plan, workers: int) -> None:
@@ -180,39 +195,71 @@ def _reporting(experiment: Experiment) -> Iterator[Report]:
 
 
 def _write_page(experiment: Experiment, store: Store, folder: Path, quick: bool) -> Path:
-    """Write an experiment's page from the newest record of every cell."""
+    """Write an experiment's page from the records of its cells."""
     from dtgfn.bench.pages import Header, write_page
-    from dtgfn.bench.runner import cell_key, cell_version, library_versions
-    from dtgfn.bench.store import cell_identity
 
-    wanted = {cell_identity(cell) for cell in experiment.cells(quick)}
-    records = _wanted(experiment, store, quick)
-    older = [r for r in records if r.key != cell_key(r.cell, cell_version(experiment, r.cell))]
-    state = f"{len(records)} of {len(wanted)} cells"
-    if older:
-        names = ", ".join(sorted({r.cell.method for r in older}))
-        state += f"; {len(older)} of them by an earlier version of the code ({names})"
+    records = _wanted(experiment, quick, store)
     header = Header(
         title=experiment.title,
         command=f"dtgfn bench run {experiment.name}{' --quick' if quick else ''}",
         machine="; ".join(sorted({r.machine for r in records if r.machine})),
         date=_dates(records),
-        versions=library_versions(),
-        state=state,
+        versions=_libraries(records),
+        state=_state(experiment, records, quick),
     )
     notes = folder / "notes" / f"{experiment.name}.md"
     text = notes.read_text(encoding="utf-8") if notes.exists() else ""
-    blocks = [*experiment.render(records), *_method_notes(records)]
+    blocks = [*experiment.render(records)]
+    if experiment.runs_methods:
+        blocks += _method_notes(records)
     write_page(folder, experiment.name, header, blocks, text)
     return folder / f"{experiment.name}.md"
 
 
-def _wanted(experiment: Experiment, store: Store, quick: bool) -> list[Record]:
-    """The newest record of every cell that the experiment has now."""
+def _wanted(experiment: Experiment, quick: bool, store: Store) -> list[Record]:
+    """Of every cell the record by the present code, or else the newest."""
+    from dtgfn.bench.runner import cell_key, cell_version
     from dtgfn.bench.store import cell_identity
 
-    cells = {cell_identity(cell) for cell in experiment.cells(quick)}
-    return [record for record in store.newest() if cell_identity(record.cell) in cells]
+    newest = {cell_identity(record.cell): record for record in store.newest()}
+    found = []
+    for cell in experiment.cells(quick):
+        current = store.get(cell_key(cell, cell_version(experiment, cell)))
+        record = current or newest.get(cell_identity(cell))
+        if record is not None:
+            found.append(record)
+    return found
+
+
+def _state(experiment: Experiment, records: Sequence[Record], quick: bool) -> str:
+    """How many cells there are, and what became of them."""
+    from dtgfn.bench.runner import cell_key, cell_version
+
+    n_cells = len(experiment.cells(quick))
+    count = Counter(record.status for record in records)
+    told = [f"{count['done']} of {n_cells} cells"]
+    if count["missing"]:
+        told.append(f"{count['missing']} lack a library")
+    if count["failed"]:
+        told.append(f"{count['failed']} failed")
+    older = [r for r in records if r.key != cell_key(r.cell, cell_version(experiment, r.cell))]
+    if older:
+        names = ", ".join(sorted({r.cell.method for r in older}))
+        told.append(f"{len(older)} are by an earlier version of the code ({names})")
+    loads = [load for r in records if (load := r.metrics.get("load")) is not None]
+    if loads:
+        told.append(f"while the machine's load was {min(loads):.0f} to {max(loads):.0f}")
+    return "; ".join(told)
+
+
+def _libraries(records: Sequence[Record]) -> dict[str, str]:
+    """Versions that the records name, all of them where they differ."""
+    found: dict[str, set[str]] = {}
+    for record in records:
+        for library in filter(None, record.libraries.split(", ")):
+            name, _, version = library.partition(" ")
+            found.setdefault(name, set()).add(version)
+    return {name: " and ".join(sorted(versions)) for name, versions in found.items()}
 
 
 def _dates(records: Sequence[Record]) -> str:
@@ -225,6 +272,15 @@ def _method_notes(records: Sequence[Record]) -> list[Block]:
     from dtgfn.bench.experiment import Block
     from dtgfn.bench.methods import METHODS
 
-    names = dict.fromkeys(record.cell.method for record in records)
-    rows = [[METHODS[name].label, METHODS[name].note] for name in names if name in METHODS]
-    return [Block("Methods", [["method", "what was run"], *rows])] if rows else []
+    rows = [["method", "what was run"]]
+    first = {record.cell.method: record.cell for record in reversed(records)}
+    for name in dict.fromkeys(record.cell.method for record in records):
+        method = METHODS.get(name)
+        if method is None:
+            continue
+        usual, run = dict(method.settings), json.loads(json.dumps(dict(first[name].settings)))
+        usual = json.loads(json.dumps(usual))
+        changed = {key: value for key, value in run.items() if usual.get(key) != value}
+        note = f"{method.note} Here with {json.dumps(changed)}." if changed else method.note
+        rows.append([f"★ {method.label}" if method.ours else method.label, note])
+    return [Block("Methods", rows)] if len(rows) > 1 else []

@@ -54,7 +54,8 @@ def test_notes_by_hand_are_part_of_the_page(tmp_path):
         (["table", "xor"], "There are no records of 'xor'"),
         (["run", "xor", "--methods", "forrest"], "There is no method 'forrest'"),
         (["run", "xor", "--jobs", "0"], "--jobs 0 is no number of processes"),
-        (["run", "xor", "--tables", "iris"], "No cell of 'xor' has"),
+        (["run", "xor", "--tables", "iris"], "There is no table 'iris'"),
+        (["run", "xor", "--methods", "icl"], "No cell of 'xor' has"),
     ],
 )
 def test_a_mistake_gets_one_sentence(tmp_path, arguments, sentence):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dtgfn.bench.comparison import comparison_block, paired_block, rank_block, rank_figure
+from dtgfn.bench.comparison import comparison_block, paired_block, rank_block
 from dtgfn.bench.experiment import Cell, Record
 from dtgfn.bench.paper import SINGLE_TREES, Number, Printed
 
@@ -146,6 +146,6 @@ def test_ranks_leave_out_methods_with_gaps_and_say_so():
 
 
 def test_ranks_of_one_method_are_no_figure():
-    assert rank_figure(records_of(a=[0.1, 0.2]), "accuracy", ["iris"]) is None
+    assert rank_block(records_of(a=[0.1, 0.2]), "accuracy", ["iris"]).figure is None
     assert "Too few" in rank_block(records_of(a=[0.1]), "accuracy", ["iris"]).text
-    assert rank_figure(ranked_records(), "accuracy", ["iris"]) is not None
+    assert rank_block(ranked_records(), "accuracy", ["iris"]).figure is not None

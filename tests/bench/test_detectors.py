@@ -331,7 +331,8 @@ def test_goad_score_is_how_badly_maps_are_recognised():
 
 def test_goad_is_blind_when_one_batch_holds_all_rows():
     rows = normal_rows(n=50)
-    fitted = goad.fit_goad(rows, 0, n_networks=1, n_maps=8, epochs=2, batch=64)
+    given = {"n_networks": 1, "n_maps": 8, "epochs": 2, "epochs_on_thyroid": 1, "batch": 64}
+    fitted = goad.fit_goad(rows, 0, **given)
     np.testing.assert_allclose(fitted.score(rows.X), 8 * np.log(8), rtol=1e-5)
 
 

@@ -56,9 +56,27 @@ def test_compacting_keeps_only_what_is_asked_for_and_leaves_no_other_file(tmp_pa
     store = Store(path)
     for key in "abc":
         store.add(record(key))
-    store.compact([store.get("b")])
-    assert len(Store(path)) == 1
+    Store(path).add(record("d", seed=4))  # by another run, of which this store knows nothing
+    store.compact(lambda known: [known.get("b"), known.get("d")])
+    assert len(Store(path)) == 2
     assert [file.name for file in tmp_path.iterdir()] == ["xor.jsonl"]
+
+
+def test_reading_does_not_touch_a_line_that_another_run_is_writing(tmp_path):
+    path = tmp_path / "xor.jsonl"
+    Store(path).add(record("a"))
+    path.write_bytes(path.read_bytes() + b'{"half')
+    before = path.read_bytes()
+    assert len(Store(path)) == 1
+    assert path.read_bytes() == before
+
+
+def test_runs_may_share_a_file(tmp_path):
+    path = tmp_path / "xor.jsonl"
+    stores = [Store(path) for _ in range(3)]
+    for seed in range(30):
+        stores[seed % 3].add(record(f"key {seed}", seed=seed))
+    assert len(Store(path)) == 30
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"experiment": "xor"}', "nonsense"])

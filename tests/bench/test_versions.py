@@ -73,7 +73,7 @@ def test_another_version_of_a_library_is_another_version(write, monkeypatch):
     module = write(top=TOP, below=BELOW)
     method = Method("m", "M", module.fit, "note", needs=("numpy",))
     first = versions.method_version(method)
-    monkeypatch.setattr(versions, "_library_version", lambda name: "0.0.0")
+    monkeypatch.setattr(versions, "library_version", lambda name: "0.0.0")
     assert versions.method_version(method) != first
 
 

@@ -74,12 +74,13 @@ def paired_block(
     tables: Names | None = None,
     higher_is_better: bool = True,
     label: str = "",
+    metric_label: str = "",
     heading: str = "",
     digits: int = 3,
 ) -> Block:
     """Compare our method, on each table, with the rival that has the best mean there.
 
-    ``label`` is what to call our method.
+    ``label`` and ``metric_label`` are what to call our method and the metric.
     """
     scores = _scores(records, metric)
     if tables is None:
@@ -106,7 +107,11 @@ def paired_block(
         cells = _paired_cells(all_ours, all_theirs, sign, digits)
         rows.append(["All", "the best on each", *cells])
     n_pairs = max((len(scores.get((ours, table), {})) for table in tables), default=0)
-    return Block(heading=heading, rows=rows, text=_paired_text(label or ours, metric, n_pairs))
+    return Block(
+        heading=heading,
+        rows=rows,
+        text=_paired_text(label or ours, metric_label or metric, n_pairs),
+    )
 
 
 def rank_block(
@@ -139,19 +144,32 @@ def rank_block(
     )
 
 
-def rank_figure(
-    records: Sequence[Record],
-    metric: str,
-    tables: Names,
-    *,
-    methods: Names | None = None,
-    ours: Collection[str] = (),
-    higher_is_better: bool = True,
-    name: str = "ranks",
-) -> Figure | None:
-    """Return the critical-difference diagram over (table, seed); None if there is none to draw."""
-    ranks, _ = _ranks(records, metric, tables, methods, higher_is_better)
-    return None if ranks is None else _rank_figure(ranks, metric, ours, methods, name)
+def seconds_block(
+    records: Sequence[Record], tables: Names, methods: Names, ours: Collection[str]
+) -> Block:
+    """Show how long fits took; methods differ in what they were cut to, so it is no ranking."""
+    return comparison_block(
+        records,
+        "fit_seconds",
+        tables,
+        methods,
+        {},
+        size=False,
+        higher_is_better=False,
+        ours=ours,
+        heading="Seconds per fit, one process on one core of a busy machine",
+        digits=1,
+    )
+
+
+def also_beside(
+    paper: Mapping[tuple[str, str], Printed], variants: Mapping[str, str]
+) -> dict[tuple[str, str], Printed]:
+    """The paper's figures, each also beside a variant of its method."""
+    found = dict(paper)
+    for variant, method in variants.items():
+        found |= {(variant, table): p for (name, table), p in paper.items() if name == method}
+    return found
 
 
 class _Footnotes:

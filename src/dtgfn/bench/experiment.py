@@ -25,7 +25,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Record:
-    """What became of a cell; ``status`` is "done", "missing" (a library) or "failed"."""
+    """What became of a cell; ``status`` is "done", "missing" (a library) or "failed".
+
+    ``libraries`` are the versions of those that the numbers depend on.
+    """
 
     cell: Cell
     key: str
@@ -35,6 +38,7 @@ class Record:
     reason: str = ""
     machine: str = ""
     date: str = ""
+    libraries: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ class Experiment:
 
     ``cells(quick)`` lists what to measure, ``measure(cell)`` measures one in a worker process and
     returns its numbers, ``render(records)`` says what to show of those that are done (it gets the
-    missing and failed ones too, and must show them).
+    missing and failed ones too, and must show them).  ``runs_methods`` is false where it has runs
+    of its own under the methods' names; it then says itself what they are.
     """
 
     name: str
@@ -74,3 +79,4 @@ class Experiment:
     cells: Callable[[bool], list[Cell]]
     measure: Callable[[Cell], dict[str, float | None]]
     render: Callable[[Sequence[Record]], list[Block]]
+    runs_methods: bool = True

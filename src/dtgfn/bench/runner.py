@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import importlib.metadata
 import math
 import os
 import platform
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dtgfn.bench.contract import Method
 from dtgfn.bench.experiment import Cell, Experiment, Record
 from dtgfn.bench.store import Store, cell_identity
-from dtgfn.bench.versions import function_version, method_version
+from dtgfn.bench.versions import function_version, library_version, method_version
 
 # done, of how many, the last record, seconds left by the measured pace
 Report = Callable[[int, int, Record, float], None]
@@ -29,7 +30,6 @@ class Plan:
 
     pending: list[tuple[Cell, str, str]]
     n_cells: int
-    n_done: int
     seconds: float | None
 
 
@@ -68,7 +68,7 @@ def make_plan(experiment: Experiment, cells: Sequence[Cell], store: Store, n_job
     pending.sort(key=lambda item: -expected.get((item[0].method, item[0].table), float("inf")))
     complete = None not in known_seconds
     seconds = total / max(n_jobs, 1) if complete else None
-    return Plan(pending, len(cells), len(cells) - len(pending), seconds)
+    return Plan(pending, len(cells), seconds)
 
 
 def _expected_seconds(store: Store) -> dict[tuple[str, str], float]:
@@ -121,7 +121,13 @@ def _in_parallel(tasks: list[tuple[Any, ...]], n_jobs: int) -> Iterator[Record]:
     backend, _ = get_active_backend()
     if getattr(backend, "supports_return_generator", False):
         parallel = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")
-        yield from parallel(delayed(_measure)(*task) for task in tasks)
+        try:
+            yield from parallel(delayed(_measure)(*task) for task in tasks)
+        except BrokenExecutor:
+            raise ValueError(
+                "A process that measured a cell was killed, perhaps for want of memory; what was "
+                "measured is kept. Give the same command with --jobs 1, or leave the method out."
+            ) from None
         return
     width = 4 * (os.cpu_count() or 1)  # such a backend hands records back only at a batch's end
     for start in range(0, len(tasks), width):
@@ -147,10 +153,12 @@ def _measure(name: str, cell: Cell, key: str, version: str) -> Record:
         date=datetime.date.today().isoformat(),
     )
     method = METHODS.get(cell.method)
+    record = replace(record, libraries=library_versions(method))
     reason = method.missing() if method is not None else None
     if reason is not None:
         return replace(record, reason=reason)
     torch.set_num_threads(1)
+    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     begun = time.perf_counter()
     try:
         with threadpool_limits(1), warnings.catch_warnings():
@@ -162,7 +170,11 @@ def _measure(name: str, cell: Cell, key: str, version: str) -> Record:
     return replace(
         record,
         status="done",
-        metrics={**_finite(metrics), "cell_seconds": round(time.perf_counter() - begun, 3)},
+        metrics={
+            **_finite(metrics),
+            "cell_seconds": round(time.perf_counter() - begun, 3),
+            "load": busy,
+        },
     )
 
 
@@ -179,8 +191,9 @@ def machine_class() -> str:
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
 
 
-def library_versions() -> dict[str, str]:
-    """Versions of what most numbers here depend on."""
-    names = ("dtgfn", "numpy", "scikit-learn", "torch")
-    found = {name: importlib.metadata.version(name) for name in names}
-    return {"Python": platform.python_version(), **found}
+def library_versions(method: Method | None) -> str:
+    """Versions of what a method's numbers depend on."""
+    names = ["Python", "numpy", "scikit-learn", "torch", *(method.needs if method else ())]
+    told = {name: library_version(name) for name in names[1:]}
+    versions = {"Python": platform.python_version(), **told}
+    return ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from dtgfn.bench.experiment import Cell, Record
 
@@ -24,8 +25,9 @@ def cell_identity(cell: Cell) -> str:
 class Store:
     """The records of one experiment.
 
-    A record is one line, appended by a single write; a line cut short by a crash is dropped when
-    the file is next opened, so a killed run loses at most the cells that were being measured.
+    A record is one line.  A line cut short by a crash is not read, and overwritten by the next
+    record, so a killed run loses at most the cells that were being measured.  Several runs may add
+    to one file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,13 +47,11 @@ class Store:
         if known is not None and known.status == "done":
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        line = json.dumps(_plain(record), sort_keys=True) + "\n"
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(file, line.encode())
-            os.fsync(file)
-        finally:
-            os.close(file)
+        with _locked(self.path) as file:
+            file.truncate(_end_of_last_line(self.path))
+            file.write(_line(record))
+            file.flush()
+            os.fsync(file.fileno())
         self._records[record.key] = record
 
     def newest(self) -> list[Record]:
@@ -59,19 +59,38 @@ class Store:
         latest = {cell_identity(record.cell): record for record in self._records.values()}
         return list(latest.values())
 
-    def compact(self, keep: Iterable[Record]) -> None:
-        """Rewrite the file, atomically, with these records alone."""
-        self._records = {record.key: record for record in keep}
-        lines = [json.dumps(_plain(record), sort_keys=True) for record in self._records.values()]
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
-        temporary.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        temporary.replace(self.path)
+    def compact(self, wanted: Callable[[Store], list[Record]]) -> None:
+        """Rewrite the file with the wanted of all its records, also those that others added."""
+        with _locked(self.path):
+            self._records = {record.key: record for record in _read(self.path)}
+            self._records = {record.key: record for record in wanted(self)}
+            content = b"".join(map(_line, self._records.values()))
+            temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
+            temporary.write_bytes(content)
+            temporary.replace(self.path)
 
 
-def _plain(record: Record) -> dict[str, Any]:
+@contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to append, and keep other runs from writing meanwhile, where the system can."""
+    try:
+        import fcntl
+    except ImportError:  # such as on Windows: runs there must not share a file
+        with path.open("ab") as file:
+            yield file
+        return
+    while True:
+        with path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                yield file  # closing it unlocks it
+                return
+            # another run has replaced the file while this one waited
+
+
+def _line(record: Record) -> bytes:
     fields = asdict(record)
-    return {**fields.pop("cell"), **fields}
+    return json.dumps({**fields.pop("cell"), **fields}, sort_keys=True).encode() + b"\n"
 
 
 def _record(fields: dict[str, Any]) -> Record:
@@ -80,14 +99,15 @@ def _record(fields: dict[str, Any]) -> Record:
     return Record(cell=cell, **fields)
 
 
+def _end_of_last_line(path: Path) -> int:
+    return path.read_bytes().rfind(b"\n") + 1
+
+
 def _read(path: Path) -> list[Record]:
     if not path.exists():
         return []
     content = path.read_bytes()
-    whole, torn = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
-    if torn:  # the last write was cut short
-        with path.open("r+b") as file:
-            file.truncate(len(whole))
+    whole = content[: content.rfind(b"\n") + 1]
     records = []
     for number, line in enumerate(whole.decode("utf-8", "replace").splitlines(), start=1):
         try:

@@ -20,6 +20,7 @@ from typing import Any
 from dtgfn.bench.contract import Method
 
 _LENGTH = 12
+_METHODS = "dtgfn.bench.methods"
 _CONTRACT = "dtgfn.bench.contract"  # says what a method is, and measures nothing
 # Words of a `Method`; its settings are part of the cell.
 _ASIDE = ("note", "label", "quick", "settings")
@@ -30,11 +31,14 @@ def method_version(method: Method) -> str:
     """Digest of the files that a method's ``fit`` reaches, and of its libraries' versions."""
     files = sorted(_reached_modules(method.fit.__module__))
     parts = [name + _file_digest(name) for name in files]
-    return _digest(parts + [f"{module} {_library_version(module)}" for module in method.needs])
+    return _digest(parts + [f"{module} {library_version(module)}" for module in method.needs])
 
 
 def function_version(function: Callable[..., Any]) -> str:
-    """Digest of a function and of the package's functions and constants that it names."""
+    """Digest of a function, and of the package's functions and constants that it names.
+
+    Modules that it imports inside, but for the methods, count as a whole.
+    """
     return _digest(sorted(_reached_definitions(function, set())))
 
 
@@ -47,7 +51,7 @@ def _distributions() -> Mapping[str, list[str]]:
     return packages_distributions()
 
 
-def _library_version(module: str) -> str:
+def library_version(module: str) -> str:
     """Version of the distribution that provides a module ("missing" without one)."""
     for name in _distributions().get(module, [module]):
         try:
@@ -109,10 +113,13 @@ def _reached_modules(start: str) -> set[str]:
 @cache
 def _imported_modules(module: str) -> tuple[str, ...]:
     path = _source_file(module)
-    if path is None:
-        return ()
+    return () if path is None else _imports(path.read_text(encoding="utf-8"))
+
+
+def _imports(source: str) -> tuple[str, ...]:
+    """The package's modules that a text of Python imports, at the top or inside functions."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -131,7 +138,11 @@ def _reached_definitions(function: Callable[..., Any], seen: set[str]) -> Iterat
     if name in seen:
         return
     seen.add(name)
-    yield name + _tree_digest(inspect.cleandoc("\n" + inspect.getsource(function)))
+    source = inspect.cleandoc("\n" + inspect.getsource(function))
+    yield name + _tree_digest(source)
+    for module in _imports(source):
+        if module != _METHODS:  # each has a version of its own
+            yield from (each + _file_digest(each) for each in _reached_modules(module))
     scope = vars(sys.modules[function.__module__])
     for used in _names(function.__code__) if inspect.isfunction(function) else ():
         value = scope.get(used)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtgfn.bench.cells import method_cells, method_labels
-from dtgfn.bench.comparison import comparison_block, paired_block
+from dtgfn.bench.comparison import comparison_block, seconds_block
 from dtgfn.bench.contract import TrainingRows
 from dtgfn.bench.experiment import Block, Cell, Experiment, Record
 from dtgfn.bench.measure import Metrics, measure_classifier
@@ -45,7 +45,7 @@ def cells(quick: bool) -> list[Cell]:
 
 
 def render(records: Sequence[Record]) -> list[Block]:
-    """Accuracy by reading beside the paper's, and ours against the best rival."""
+    """Accuracy by reading beside the paper's, and seconds per fit."""
     rivals, ours = method_labels(RIVALS), method_labels(OURS)
     everyone = rivals | method_labels(("dt-gfn",)) | ours
     printed = {
@@ -62,17 +62,7 @@ def render(records: Sequence[Record]) -> list[Block]:
                 chosen, "accuracy", TABLES, everyone, printed, ours=OURS, heading=heading
             )
         )
-        blocks += [
-            paired_block(
-                chosen,
-                "accuracy",
-                name,
-                rivals,
-                label=label,
-                heading=f"Paired, splits as {reading}: {label}",
-            )
-            for name, label in ours.items()
-        ]
+        blocks.append(seconds_block(chosen, TABLES, rivals | ours, OURS))
     return blocks
 
 

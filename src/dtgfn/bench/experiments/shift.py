@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from dtgfn.bench.cells import method_cells, method_labels
-from dtgfn.bench.comparison import comparison_block, paired_block
+from dtgfn.bench.comparison import comparison_block, paired_block, seconds_block
 from dtgfn.bench.contract import TrainingRows
 from dtgfn.bench.experiment import Block, Cell, Experiment, Figure, Record
 from dtgfn.bench.measure import Metrics, measure_classifier
@@ -97,7 +97,11 @@ def render(records: Sequence[Record]) -> list[Block]:
         blocks.append(
             paired_block(full, "out_accuracy", name, rivals, label=label, heading=heading)
         )
-    return [*blocks, *(Block(figure=_scaling(records, table)) for table in SHIFTS)]
+    blocks.append(seconds_block(full, LABELS, method_labels((*RIVALS, *OURS)), OURS))
+    seeds = ", ".join(map(str, SEEDS[:N_SCALED]))
+    caption = f"Mean over {N_SCALED} splits (seeds {seeds}); every size is a fit of its own."
+    figures = [Block(figure=_scaling(records, table)) for table in SHIFTS]
+    return [*blocks, Block(heading="Ensemble size", text=caption), *figures]
 
 
 def _block(

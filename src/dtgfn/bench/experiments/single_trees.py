@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dtgfn.bench.cells import PAPER_SEEDS, PAPER_TABLES, method_cells, method_labels
-from dtgfn.bench.comparison import comparison_block, paired_block, rank_block
+from dtgfn.bench.comparison import comparison_block, paired_block, rank_block, seconds_block
 from dtgfn.bench.contract import TrainingRows
 from dtgfn.bench.experiment import Block, Cell, Experiment, Figure, Record
 from dtgfn.bench.measure import Metrics, measure_classifier
@@ -26,6 +26,7 @@ RIVALS = (
     "cart-entropy",
     "dpdt",
     "quant-bnb",
+    "wu",
 )
 
 
@@ -55,6 +56,7 @@ def render(records: Sequence[Record]) -> list[Block]:
             for name, label in ours.items()
         ),
         rank_block(records, "accuracy", PAPER_TABLES, methods=rivals | ours, ours=OURS),
+        seconds_block(records, PAPER_TABLES, rivals | ours, OURS),
         Block(heading="Accuracy against size", figure=_sizes(records, rivals | ours)),
     ]
 

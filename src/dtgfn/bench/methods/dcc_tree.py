@@ -38,7 +38,7 @@ from dtgfn.bench.methods.soft_tree import (
 )
 
 ALPHA, BETA = 0.95, 1.0  # of the shapes' prior
-MOVE, GROW = 0.9, 0.6  # chances to leave a shape, and then to grow
+MOVE, GROW = 0.9, 2 / 3  # chances to leave a shape, and then to grow: .6, .3 and .1 in all
 OPTIMISM = 1.0
 NEGLIGIBLE = 1e-6  # share of all weight below which a point does not predict
 
@@ -236,7 +236,8 @@ METHODS = (
             "Soft trees, every shape its own problem, mixed by importance-sampled evidence; 50 "
             "search iterations, 4 chains per shape with 100 warm-up steps and 25 draws per run, "
             "NUTS depth at most 6 (authors: 500, 16, 1000, 100, depth 10; as theirs: 100 shapes "
-            "from the prior, active from 5 proposals, 10 points per draw); proposal covariances "
+            "from the prior, active from 5 proposals or as many as any has, 10 points per draw; no "
+            "limit of active shapes, theirs is 100); proposal covariances "
             "are shrunk to their diagonal, leaf likelihoods keep their constant; widths are the "
             "authors' per table, Wine's elsewhere."
         ),
