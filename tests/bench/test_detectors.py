@@ -59,7 +59,7 @@ def test_contract(method):
     draw_from_global_generators()  # only now: a library's first import may draw too
     before = global_states()
     again = method.fit(rows, 3, **quick)
-    np.testing.assert_array_equal(again.score(new), scores)
+    np.testing.assert_allclose(again.score(new), scores, rtol=1e-6)  # threads add in any order
     if method.name != "copod-transductive":  # a row's score does not depend on its company
         np.testing.assert_allclose(fitted.score(new[3:4])[0], scores[3], rtol=1e-4, atol=1e-5)
     assert global_states() == before

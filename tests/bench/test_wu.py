@@ -150,6 +150,7 @@ def test_restructure_draws_trees_as_often_as_it_says(seed):
         if proposed is not None:
             drawn[key(proposed[0])] += 1
             said[key(proposed[0])] = restructure_log_probability(problem, proposed[0])
+    assert drawn
     for k, count in drawn.items():
         chance = math.exp(said[k])
         assert abs(count / n - chance) < 5 * math.sqrt(chance / n)
