@@ -49,8 +49,8 @@ METHODS: tuple[Method, ...] = (
         name="dtgfn-detector",
         label="dtgfn detector",
         fit=fit,
-        note="300 posterior trees on pairs of columns, by particles; a score is emptiness. Settings "
-        "were chosen by looking at test figures, of these tables too (see the docs).",
+        note="300 posterior trees on pairs of columns, by particles; a score is emptiness. "
+        "Settings were chosen by looking at test figures, of these tables too (see the docs).",
         settings={"n_trees": 300, "time_budget": None},
         quick={"n_trees": 20, "options": {"n_particles": 20, "n_sweeps": 1}},
         ours=True,
@@ -59,8 +59,8 @@ METHODS: tuple[Method, ...] = (
         name="dtgfn-detector-tree",
         label="dtgfn detector, one tree",
         fit=fit,
-        note="The most probable tree on all columns, by particles (2 sweeps of 1000). Settings were "
-        "chosen by looking at test figures, of these tables too (see the docs).",
+        note="The most probable tree on all columns, by particles (2 sweeps of 1000). "
+        "Settings were chosen by looking at test figures, of these tables too (see the docs).",
         settings={"n_trees": 1, "time_budget": None},
         quick={"options": {"n_particles": 50, "n_sweeps": 1}},
         ours=True,
