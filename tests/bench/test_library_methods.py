@@ -1,6 +1,7 @@
 """Rivals that libraries or torch train: one set of promises, kept by all of them."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -187,6 +188,9 @@ class TestSizes:
         assert size == pytest.approx(np.mean([2 * n - 1 for n in leaves]))
 
 
-def test_pretrained_says_what_it_needs():
+def test_a_method_that_cannot_run_says_what_it_needs_and_how_to_get_it():
     (method,) = pretrained.METHODS
-    assert "downloaded weights" in method.note
+    absent = replace(method, needs=("no_such_module",))
+    assert absent.missing() == "needs no_such_module, which no extra installs"
+    assert "dtgfn[bench]" in replace(absent, extra="bench").missing()
+    assert replace(absent, needs=("numpy",)).missing() is None
