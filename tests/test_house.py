@@ -137,6 +137,7 @@ ORDER = [
     "detector_state",
     "storage",
     "summary",
+    "held_out",
     "plots.frame",
     "plots.scaled_text",
     "plots.placing",
