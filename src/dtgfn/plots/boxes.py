@@ -80,19 +80,29 @@ def draw_bar(ax: Axes, bar: Bar, x: float, y: float, width: float, height: float
     if bar.number is not None:
         low, middle, high = (x + width * min(max(at, 0.0), 1.0) for at in bar.number)
         line = y + height / 2
-        ax.add_patch(_rectangle(x, line - 0.4, width, 0.8, FAINT))
-        ax.add_patch(_rectangle(low, line - 1.6, high - low, 3.2, class_colour(0), 0.45))
-        ax.add_patch(_rectangle(middle - 1.5, line - 3.5, 3.0, 7.0, INK))
+        ax.add_patch(rectangle(x, line - 0.4, width, 0.8, FAINT))
+        ax.add_patch(rectangle(low, line - 1.6, high - low, 3.2, class_colour(0), 0.45))
+        ax.add_patch(rectangle(middle - 1.5, line - 3.5, 3.0, 7.0, INK))
         return
     for place, share in enumerate(bar.shares):
-        ax.add_patch(_rectangle(x, y, width * share, height, class_colour(place)))
+        ax.add_patch(rectangle(x, y, width * share, height, class_colour(place)))
         x += width * share
 
 
-def _rectangle(
-    x: float, y: float, width: float, height: float, colour: str, alpha: float = 1.0
+def rectangle(
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    colour: str,
+    alpha: float = 1.0,
+    zorder: float = 4,
 ) -> Rectangle:
-    return Rectangle((x, y), width, height, facecolor=colour, linewidth=0, alpha=alpha, zorder=4)
+    """A filled rectangle without an outline, from its lower left corner."""
+    corner = x, y
+    return Rectangle(
+        corner, width, height, facecolor=colour, linewidth=0, alpha=alpha, zorder=zorder
+    )
 
 
 def draw_edge(
@@ -122,7 +132,7 @@ def draw_key(ax: Axes, names: Sequence[str], left: float, right: float, top: flo
         wide = 12.0 + text_width(name, 8.5) + 14.0
         if x > left and x + wide > right:
             x, y = left, y - LINE - 2
-        ax.add_patch(_rectangle(x, y - 4, 8.0, 8.0, class_colour(place)))
+        ax.add_patch(rectangle(x, y - 4, 8.0, 8.0, class_colour(place)))
         write(ax, x + 12, y, name, 8.5, ha="left")
         x += wide
     return y - LINE / 2

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from dtgfn.colours import DASHES, FAINT, INK, OTHERS, OURS
 from dtgfn.held_out import score_held_out
-from dtgfn.plots.frame import axes_or_new, legend, style
+from dtgfn.plots.frame import axes_or_new, legend_above, style
 
 LEVELS = np.linspace(0.1, 0.9, 9)
 
@@ -121,4 +121,4 @@ def _draw_coverage(ax: Axes, model: Any, X: Any, y: Any) -> None:
     style(ax, "probability promised by the interval", "share of targets inside")
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
-    legend(ax, loc="upper left")
+    legend_above(ax)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from dtgfn.colours import DASHES, FAINT, INK, MARKERS, class_colour
 from dtgfn.kernels import Floats
 from dtgfn.partial_dependence import column_place, partial_dependence
-from dtgfn.plots.frame import axes_or_new, legend, shortened, style
+from dtgfn.plots.frame import axes_or_new, legend_above, shortened, style
 from dtgfn.tables import listing
 from dtgfn.tree_sets import take_trees
 
@@ -86,7 +86,7 @@ def plot_dependence(
         ax.set_ylim(low - 0.14 * (high - low), high)
     _draw_rows(ax, part)
     if len(shown) > 1:
-        legend(ax, loc="best")
+        legend_above(ax)
     return ax
 
 
@@ -193,7 +193,9 @@ def _draw_rows(ax: Axes, part: pandas.DataFrame) -> None:
         ax.vlines(
             edges[1:-1], 0, 0.012, color=INK, linewidth=0.6, transform=ax.get_xaxis_transform()
         )
-        ax.set_xlim(edges[0], edges[-1] + (0.12 * (edges[-1] - edges[0]) if not inside.all() else 0))
+        ax.set_xlim(
+            edges[0], edges[-1] + (0.12 * (edges[-1] - edges[0]) if not inside.all() else 0)
+        )
         return
     ax.bar(
         np.arange(len(rows)), height, 0.7, color=FAINT, transform=ax.get_xaxis_transform(), zorder=1

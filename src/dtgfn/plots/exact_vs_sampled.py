@@ -13,7 +13,7 @@ from dtgfn.comparison import check_comparable
 from dtgfn.distances import tally, top_trees
 from dtgfn.importances import effective_trees
 from dtgfn.kernels import Floats
-from dtgfn.plots.frame import axes_or_new, legend, style
+from dtgfn.plots.frame import axes_or_new, legend_above, style
 from dtgfn.posterior import TreePosterior
 from dtgfn.score import log_reward, merge_rows
 from dtgfn.tree_sets import as_posterior
@@ -99,7 +99,7 @@ def plot_exact_vs_sampled(sampled: Any, exact: Any, *, ax: Axes | None = None) -
     style(ax, "exact posterior probability of a tree", "sampled frequency of the tree")
     ax.set_xlim(low, high)
     ax.set_ylim(floor, high)
-    legend(ax, loc="upper left")
+    legend_above(ax)
     return ax
 
 
@@ -126,7 +126,9 @@ def _draw_noise(ax: Axes, low: float, high: float, floor: float, n_draws: float)
     """Draw the diagonal, where frequencies of exact draws would lie, and one draw's worth."""
     n_whole = max(round(n_draws), 1)
     chance = np.geomspace(low, 1.0, 400)
-    ends = [np.maximum(binom.ppf(tail, n_whole, chance) / n_whole, floor) for tail in (0.025, 0.975)]
+    ends = [
+        np.maximum(binom.ppf(tail, n_whole, chance) / n_whole, floor) for tail in (0.025, 0.975)
+    ]
     label = f"95 % of {n_whole:,} exact draws"
     ax.fill_between(chance, *ends, color=FAINT, alpha=0.3, linewidth=0, label=label, zorder=1)
     ax.plot([low, 1], [low, 1], color=INK, linewidth=1.0, linestyle=(0, (5, 2)), zorder=2)

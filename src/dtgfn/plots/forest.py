@@ -7,22 +7,24 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 
 from dtgfn.checks import check_whole
-from dtgfn.colours import FAINT, INK, OTHERS, QUIET, class_colour
-from dtgfn.plots.boxes import LINE, draw_key
+from dtgfn.colours import FAINT, INK, OTHERS, QUIET
+from dtgfn.plots.boxes import LINE, Bar, draw_bar, draw_key, rectangle
 from dtgfn.plots.frame import axes_or_new, shortened
 from dtgfn.plots.overlay import LEAF_KEY, Links, Option, Path, Places, lay_over, option_text
 from dtgfn.plots.placing import Placed, Size, fit, inches_for, place
 from dtgfn.plots.scaled_text import text_width, write
-from dtgfn.tree_sets import TreeSet, take_trees
+from dtgfn.tree_sets import TreeSet, as_posterior, take_trees
 
 LEAST = 0.03  # less probable options are put together
-ROW = LINE + 5.0  # height of an option
+ROW = LINE + 8.0  # height of an option
+THIN = 3.5  # and of its bar
+BEHIND = "#f1f2f3"
 HEAD = 10.0  # room above a place
-THICKEST = 13.0  # width of a link of probability 1
+THICKEST = 15.0  # width of a link of probability 1
 MOST_NAMED = 8
 
 
@@ -59,7 +61,8 @@ def plot_forest(model: Any, n_trees: int | None = None, *, ax: Axes | None = Non
     if n_trees is not None:
         check_whole("n_trees", n_trees, 1, 10_000_000)
         chosen = _first(chosen, n_trees)
-    places, links = lay_over(chosen, LEAST)
+    rows = as_posterior(model).rows
+    places, links = lay_over(chosen, rows.codes, rows.weight, LEAST)
     paths = _in_order(places)
     texts = {path: [_text(option, chosen) for option in places[path]] for path in paths}
     sizes = [_size(texts[path]) for path in paths]
@@ -71,6 +74,7 @@ def plot_forest(model: Any, n_trees: int | None = None, *, ax: Axes | None = Non
     ax = axes_or_new(ax)
     spots = _spots(paths, places, sizes, placed)
     for path, size in zip(paths, sizes, strict=True):
+        _draw_turn(ax, path, spots[path, places[path][0].key])
         for option, text in zip(places[path], texts[path], strict=True):
             _draw_option(ax, option, text, spots[path, option.key], size[0], chosen)
     _draw_links(ax, links, spots, dict(zip(paths, sizes, strict=True)))
@@ -134,6 +138,13 @@ def _spots(
     return spots
 
 
+def _draw_turn(ax: Axes, path: Path, first: tuple[float, float]) -> None:
+    """Say above a place for which rows it is."""
+    if path:
+        said = "yes" if path[-1] == 0 else "no"
+        write(ax, first[0] + 1, first[1] + ROW / 2 + 3, said, 7.0, ha="left", color=QUIET, zorder=5)
+
+
 def _draw_option(
     ax: Axes, option: Option, text: str, spot: tuple[float, float], width: float, chosen: TreeSet
 ) -> None:
@@ -141,22 +152,17 @@ def _draw_option(
     x, y = spot
     chance = min(option.probability, 1.0)
     height = ROW - 3.0
-    base = {"linewidth": 0.0, "zorder": 3}
-    ax.add_patch(Rectangle((x, y - height / 2), width, height, facecolor="#f1f2f3", **base))
-    length = width * chance
+    low = y - height / 2
+    ax.add_patch(rectangle(x, low, width, height, BEHIND, zorder=3))
     if option.key == LEAF_KEY and chosen.classes is not None and option.value is not None:
-        start = x
-        for place_, share in enumerate((option.value / option.value.sum()).tolist()):
-            part = Rectangle((start, y - height / 2), length * share, 3.5, **base)
-            part.set_facecolor(class_colour(place_))
-            ax.add_patch(part)
-            start += length * share
+        shares = (option.value / option.value.sum()).tolist()
+        draw_bar(ax, Bar(shares=shares), x, low, width * chance, THIN)
     else:
-        colour = FAINT if option.key[0] != "split" else OTHERS[0]
-        part = Rectangle((x, y - height / 2), length, height, facecolor=colour, alpha=0.3, **base)
-        ax.add_patch(part)
+        colour = OTHERS[0] if option.key[0] == "split" else FAINT
+        ax.add_patch(rectangle(x, low, width * chance, THIN, colour))
     bold = "bold" if option.key == LEAF_KEY else "normal"
     colour = INK if chance >= 0.15 else QUIET
+    y += THIN / 2 - 0.5
     write(ax, x + 5, y, text, ha="left", color=colour, fontweight=bold, zorder=5)
     write(ax, x + width - 4, y, f"{chance:.2f}", 8.0, ha="right", color=colour, zorder=5)
 

@@ -39,9 +39,18 @@ def style(ax: Axes, x_label: str, y_label: str, grid: str = "both") -> None:
         spine.set_color(FAINT)
 
 
-def legend(ax: Axes, **options: Any) -> None:
-    """Draw a legend without a frame; names are taken as they are, dollars and all."""
-    made = ax.legend(frameon=False, fontsize=9, labelcolor=INK, **options)
+def legend_above(ax: Axes, n_columns: int = 3) -> None:
+    """Draw a legend above the axes, where it hides nothing; names are taken as they are."""
+    made = ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.2,
+        ncols=n_columns,
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+        columnspacing=1.4,
+    )
     for text in made.get_texts():
         text.set_parse_math(False)
 
@@ -50,9 +59,9 @@ def shortened(text: str, most: int = 32) -> str:
     """A name that fits beside an axis, the middle left out if it is too long.
 
     >>> shortened("a very long name of a column", 15)
-    'a very…a column'
+    'a very…column'
     """
     if len(text) <= most:
         return text
     head = (most - 1) // 2
-    return f"{text[:head].rstrip()}…{text[len(text) - (most - 1 - head):].lstrip()}"
+    return f"{text[:head].rstrip()}…{text[len(text) - (most - 1 - head) :].lstrip()}"

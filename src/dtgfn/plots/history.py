@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from dtgfn.colours import DASHES, FAINT, INK, OTHERS, OURS, QUIET
 from dtgfn.kernels import Floats
-from dtgfn.plots.frame import axes_or_new, legend, style
+from dtgfn.plots.frame import axes_or_new, legend_above, style
 from dtgfn.posterior import ModelAverage, TreePosterior
 from dtgfn.tree_sets import as_posterior
 
@@ -84,7 +84,7 @@ def plot_history(
         )  # fmt: skip
     _frame_end(ax, at, truth)
     _draw_loss(ax, at, _series(history, "loss"))
-    legend(ax, loc="lower right")
+    legend_above(ax)
     return ax
 
 

@@ -1,7 +1,8 @@
 """Many trees laid over one another: what stands at each place, how probable, and what follows it.
 
 A place is a path of turns from the root (0: the rule holds, 1: it does not). Trees agree at a place
-if they ask about the same column there, whatever the threshold, or if they all end there.
+if they all end there, or if they ask about the same column with thresholds that part most training
+rows alike.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dtgfn.binning import Feature, rule, threshold_text
-from dtgfn.kernels import Floats
+from dtgfn.kernels import Codes, Floats
 from dtgfn.tree_sets import TreeSet
 
 Path = tuple[int, ...]
-Key = tuple[str, int, int]  # what is there: ("split", feature, 1 if it asks for missing) or a leaf
+Key = tuple[str, int, int]  # what is there: ("split", feature, first cut of its group) or a leaf
 LEAF_KEY: Key = ("leaf", -1, 0)
 REST_KEY: Key = ("rest", -1, 0)
+ALIKE = 0.1  # share of the training rows that thresholds of one rule may differ in
 
 
 @dataclass
@@ -36,16 +38,43 @@ class Option:
     n_merged: int = 1
 
 
+class Cuts:
+    """Groups of a feature's cuts that part nearly the same training rows."""
+
+    def __init__(self, chosen: TreeSet, codes: Codes, weight: Floats) -> None:
+        self._group: dict[tuple[int, int], int] = {}
+        trees, features = chosen.trees, chosen.binner.features
+        inner = trees.feature >= 0
+        for feature in np.unique(trees.feature[inner]).tolist():
+            used = np.unique(trees.cut[trees.feature == feature]).tolist()
+            count = np.bincount(codes[:, feature], weights=weight, minlength=max(used) + 1)
+            below = np.cumsum(count) / count.sum()
+            first = used[0]
+            for cut in used:
+                asks_missing = cut == len(features[feature].thresholds)
+                if asks_missing or below[cut] - below[first] > ALIKE:
+                    first = cut
+                self._group[feature, cut] = first
+
+    def key(self, feature: int, cut: int) -> Key:
+        """What a split is, in words of its group."""
+        return "split", feature, self._group[feature, cut]
+
+
 Places = dict[Path, list[Option]]
 Links = dict[tuple[Path, Key, Key], float]  # to a place, from the parent's option to its own
 
 
-def lay_over(chosen: TreeSet, least: float) -> tuple[Places, Links]:
-    """Find what weighted trees have at each place; options below ``least`` are put together."""
+def lay_over(chosen: TreeSet, codes: Codes, weight: Floats, least: float) -> tuple[Places, Links]:
+    """Find what weighted trees have at each place, given training rows [n, d] and weights [n].
+
+    Options less probable than ``least`` are put together.
+    """
+    cuts = Cuts(chosen, codes, weight)
     found: dict[Path, dict[Key, Option]] = defaultdict(dict)
     trees = chosen.trees
     visits: list[dict[Path, Key]] = []
-    for b, weight in enumerate(chosen.weight.tolist()):
+    for b, share in enumerate(chosen.weight.tolist()):
         visit: dict[Path, Key] = {}
         stack: list[tuple[int, Path]] = [(0, ())]
         while stack:
@@ -53,14 +82,13 @@ def lay_over(chosen: TreeSet, least: float) -> tuple[Places, Links]:
             feature, cut = int(trees.feature[b, node]), int(trees.cut[b, node])
             key = LEAF_KEY
             if feature >= 0:
-                asks_missing = cut == len(chosen.binner.features[feature].thresholds)
-                key = ("split", feature, int(asks_missing))
+                key = cuts.key(feature, cut)
                 child = int(trees.left[b, node])
                 stack += [(child, (*path, 0)), (child + 1, (*path, 1))]
             option = found[path].setdefault(key, Option(key))
-            option.probability += weight
-            option.cuts[cut] += weight
-            value = weight * chosen.value[b, node]
+            option.probability += share
+            option.cuts[cut] += share
+            value = share * chosen.value[b, node]
             option.value = value if option.value is None else option.value + value
             visit[path] = key
         visits.append(visit)
@@ -78,8 +106,8 @@ def _merged(options: list[Option], least: float) -> list[Option]:
     large = [option for option in options if option.probability >= least]
     small = [option for option in options if option.probability < least]
     large.sort(key=lambda option: (option.key == LEAF_KEY, -option.probability))
-    if small:
-        total = sum(option.probability for option in small)
+    total = sum(option.probability for option in small)
+    if total >= least / 2:
         large.append(Option(REST_KEY, total, n_merged=len(small)))
     return large
 
@@ -93,7 +121,11 @@ def _links(visits: list[dict[Path, Key]], weight: Floats, places: Places) -> Lin
                 before = visit[path[:-1]]
                 before = before if before in known[path[:-1]] else REST_KEY
                 links[path, before, key if key in known[path] else REST_KEY] += share
-    return dict(links)
+    return {
+        (path, before, key): chance
+        for (path, before, key), chance in links.items()
+        if before in known[path[:-1]] and key in known[path]
+    }
 
 
 def option_text(option: Option, features: tuple[Feature, ...]) -> str:
@@ -104,7 +136,7 @@ def option_text(option: Option, features: tuple[Feature, ...]) -> str:
         return f"{option.n_merged} others" if option.n_merged > 1 else "1 other"
     feature = features[option.key[1]]
     cuts = sorted(option.cuts)
-    if feature.kind != "number" or option.key[2]:
+    if feature.kind != "number" or cuts[0] == len(feature.thresholds):
         return rule(feature, cuts[0])[0]
     upto = np.cumsum([option.cuts[cut] for cut in cuts]) / option.probability
     low, high = (cuts[min(int(np.searchsorted(upto, t)), len(cuts) - 1)] for t in (0.05, 0.95))

@@ -112,4 +112,4 @@ def fit(ax: Axes, low: Size, high: Size) -> None:
 def inches_for(width: float, height: float) -> tuple[float, float]:
     """Size of a new figure for so many points, smaller than they ask for if that is too large."""
     scale = min(1.0, LARGEST[0] * 72 / width, LARGEST[1] * 72 / height)
-    return max(scale * width / 72, 2.0), max(scale * height / 72, 1.2)
+    return max(scale * width / 72, 4.6), max(scale * height / 72, 1.2)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from dtgfn.colours import INK, OTHERS
-from dtgfn.plots.frame import axes_or_new, legend, style
+from dtgfn.plots.frame import axes_or_new, legend_above, style
 from dtgfn.posterior import ModelAverage
 from dtgfn.tree_sets import as_posterior
 
@@ -46,5 +46,5 @@ def plot_sizes(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     known = "" if exact else f" ({len(posterior.trees):,} sampled trees)"
     style(ax, "splits of the tree", f"posterior probability{known}", grid="y")
-    legend(ax)
+    legend_above(ax)
     return ax

@@ -55,9 +55,9 @@ def plot_tree(model: Any, tree: Which = "best", *, ax: Axes | None = None) -> Ax
     if ax is None:
         ax = axes_or_new(None, inches_for(width + 20, placed.size[1] + 60))
     ax = axes_or_new(ax)
-    _draw_edges(ax, chosen, placed, sizes)
     for box, (x, y) in zip(boxes, placed.centre, strict=True):
         draw_box(ax, box, x, y)
+    _draw_edges(ax, chosen, placed, sizes)
     middle = placed.size[0] / 2
     low = -placed.size[1]
     if names:
