@@ -1,4 +1,4 @@
-"""Boxes of a drawn tree: lines of text, a bar of the class mix or of a number, edges between them."""
+"""Boxes of a drawn tree, with text and a bar of the class mix, and edges between them."""
 
 from __future__ import annotations
 

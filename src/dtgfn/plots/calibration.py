@@ -27,7 +27,10 @@ def plot_calibration(
     ----------
     model : fitted DTGFNClassifier or DTGFNRegressor
         Whose predictions.
-    X, y : held-out rows and their targets
+    X : table
+        Held-out rows.
+    y : array [n]
+        Their targets.
     n_bins : int
         Bins of probability, for classes.
     ax : Axes or None

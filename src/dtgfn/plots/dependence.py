@@ -122,10 +122,10 @@ def _draw_steps(ax: Axes, part: pandas.DataFrame, name: str, place: int, at: flo
     inside = part[part["above"].notna()]
     edges, colour = _edges(inside), class_colour(place)
     mean, low, high = (inside[key].to_numpy() for key in ("mean", "low", "high"))
-    x = np.repeat(edges, 2)[1:-1]
-    ax.fill_between(
-        x, np.repeat(low, 2), np.repeat(high, 2), color=colour, alpha=0.2, linewidth=0, zorder=2
-    )
+    x, low, high = np.repeat(edges, 2)[1:-1], np.repeat(low, 2), np.repeat(high, 2)
+    ax.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0, zorder=2)
+    for end in (low, high):  # bands of several classes lie over one another
+        ax.plot(x, end, color=colour, linewidth=0.6, alpha=0.7, zorder=2)
     dash = DASHES[place % len(DASHES)]
     ax.plot(
         x, np.repeat(mean, 2), color=colour, linestyle=dash, linewidth=2, label=name, zorder=3
@@ -150,8 +150,9 @@ def _draw_dots(ax: Axes, part: pandas.DataFrame, name: str, place: int, at: floa
     for x in range(len(part)):
         _draw_interval(ax, part.iloc[x : x + 1], x + at, place, name if x == 0 else None)
     texts = [shortened(str(value), 16) for value in part["value"]]
-    turned = {"rotation": 40, "ha": "right"} if len(" ".join(texts)) > 48 else {}
-    ax.set_xticks(range(len(part)), texts, parse_math=False, **turned)
+    ax.set_xticks(range(len(part)), texts, parse_math=False)
+    if len(" ".join(texts)) > 48:
+        ax.tick_params(axis="x", labelrotation=90 if len(part) > 20 else 40)
     ax.set_xlim(-0.6, len(part) - 0.4)
 
 
@@ -193,9 +194,8 @@ def _draw_rows(ax: Axes, part: pandas.DataFrame) -> None:
         ax.vlines(
             edges[1:-1], 0, 0.012, color=INK, linewidth=0.6, transform=ax.get_xaxis_transform()
         )
-        ax.set_xlim(
-            edges[0], edges[-1] + (0.12 * (edges[-1] - edges[0]) if not inside.all() else 0)
-        )
+        room = 0.0 if inside.all() else 0.12 * (edges[-1] - edges[0])
+        ax.set_xlim(edges[0], edges[-1] + room)
         return
     ax.bar(
         np.arange(len(rows)), height, 0.7, color=FAINT, transform=ax.get_xaxis_transform(), zorder=1

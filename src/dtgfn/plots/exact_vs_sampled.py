@@ -20,6 +20,7 @@ from dtgfn.tree_sets import as_posterior
 from dtgfn.trees import canonical_keys
 
 N_TOP = 100
+FARTHEST = 1e-3  # of one draw's frequency: less probable trees are drawn at the edge
 
 
 class Pairs(NamedTuple):
@@ -66,7 +67,7 @@ def plot_exact_vs_sampled(sampled: Any, exact: Any, *, ax: Axes | None = None) -
     ax.set_yscale("log")
     least = 1 / pairs.n_draws
     every = np.concatenate([pairs.exact, pairs.missed])
-    low, high = float(every[every > 0].min(initial=least)) / 2, 1.6
+    low, high = max(float(every.min(initial=least)), FARTHEST * least) / 2, 1.6
     floor = min(float(pairs.sampled[pairs.sampled > 0].min(initial=least)), least) / 3
     _draw_noise(ax, low, high, floor, pairs.n_draws)
     if np.isfinite(pairs.own).any():
@@ -81,6 +82,11 @@ def plot_exact_vs_sampled(sampled: Any, exact: Any, *, ax: Axes | None = None) -
             label="sampler's own probability",
             zorder=3,
         )
+    beyond = pairs.exact < low
+    if beyond.any():
+        label = f"{int(beyond.sum()):,} less probable than shown"
+        edge = np.full(int(beyond.sum()), low * 1.3)
+        ax.plot(edge, pairs.sampled[beyond], "<", color=OURS, markersize=5, label=label, zorder=4)
     ax.plot(
         pairs.exact,
         pairs.sampled,
@@ -99,12 +105,12 @@ def plot_exact_vs_sampled(sampled: Any, exact: Any, *, ax: Axes | None = None) -
     style(ax, "exact posterior probability of a tree", "sampled frequency of the tree")
     ax.set_xlim(low, high)
     ax.set_ylim(floor, high)
-    legend_above(ax)
+    legend_above(ax, 2)
     return ax
 
 
 def tree_pairs(sampled: TreePosterior, exact: TreePosterior) -> Pairs:
-    """Probabilities of the distinct sampled trees, and of probable trees that are not among them."""
+    """Find both probabilities of the distinct sampled trees, and the probable trees they lack."""
     check_comparable(sampled, exact)
     first, frequency = tally(sampled.trees, sampled.weights)
     rows = merge_rows(exact.rows)

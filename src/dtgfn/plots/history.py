@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from dtgfn.colours import DASHES, FAINT, INK, OTHERS, OURS, QUIET
+from dtgfn.comparison import check_comparable
 from dtgfn.kernels import Floats
 from dtgfn.plots.frame import axes_or_new, legend_above, style
 from dtgfn.posterior import ModelAverage, TreePosterior
@@ -68,6 +70,8 @@ def plot_history(
     ax = axes_or_new(ax, (6.4, 3.8))
     at = _series(history, time)
     style(ax, TIMES[time], "nats")
+    if time != "seconds":
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     for key, (name, colour, dash) in LINES.items():
         values = _series(history, key)
         if key == "best_log_reward" and "elbo" in history[-1]:
@@ -104,8 +108,6 @@ def _truth(posterior: TreePosterior, exact: Any) -> float | None:
     if exact is None:
         known = posterior.log_evidence_error == 0 and math.isfinite(posterior.log_evidence)
         return posterior.log_evidence if known else None
-    from dtgfn.comparison import check_comparable
-
     given = as_posterior(exact)
     if not isinstance(given.solution, ModelAverage):
         raise ValueError(

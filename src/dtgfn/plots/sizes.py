@@ -29,7 +29,7 @@ def plot_sizes(model: Any, *, ax: Axes | None = None) -> Axes:
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> ax = plot_sizes(posterior, ax=Figure().subplots())
-    >>> [round(bar.get_height(), 3) for bar in ax.patches]
+    >>> [round(float(bar.get_height()), 3) for bar in ax.patches]
     [0.0, 1.0]
 
     """
@@ -43,7 +43,7 @@ def plot_sizes(model: Any, *, ax: Axes | None = None) -> Axes:
     large = np.flatnonzero(chance >= NEGLIGIBLE)
     first, last = (int(large[0]), int(large[-1])) if large.size else (0, 0)
     ax.set_xlim(max(first - 1, 0) - 0.6, max(last, first + 2) + 0.6)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
     known = "" if exact else f" ({len(posterior.trees):,} sampled trees)"
     style(ax, "splits of the tree", f"posterior probability{known}", grid="y")
     legend_above(ax)
