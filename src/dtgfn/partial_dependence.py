@@ -9,6 +9,7 @@ T says of a row x, and x' the row with its column set to the bin b::
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -142,7 +143,7 @@ def _interval_names(spec: ColumnSpec) -> list[str]:
     if not len(spec.thresholds):
         return ["any"]
     texts = [threshold_text(spec.thresholds, cut) for cut in range(len(spec.thresholds))]
-    middle = [f"{a} < {spec.name} <= {b}" for a, b in zip(texts, texts[1:], strict=False)]
+    middle = [f"{a} < {spec.name} <= {b}" for a, b in pairwise(texts)]
     return [f"{spec.name} <= {texts[0]}", *middle, f"{spec.name} > {texts[-1]}"]
 
 
