@@ -20,9 +20,9 @@ from dtgfn.plots.placing import Placed, Size, fit, inches_for, place
 from dtgfn.plots.scaled_text import text_width, write
 from dtgfn.tree_sets import TreeSet, as_posterior, take_trees
 
-# Less probable places are left out, and options put together: as little as leaves it readable.
-LEASTS = (0.03, 0.05, 0.1, 0.2, 0.3)
-MOST_ROWS = 45
+# Less probable places are left out: as few as leaves the rest readable.
+LEASTS = (0.03, 0.05, 0.1, 0.2, 0.3, 0.5)
+MOST_ROWS = 60
 ROW = LINE + 8.0  # height of an option
 THIN = 3.5  # and of its bar
 BEHIND = "#f1f2f3"
@@ -71,7 +71,7 @@ def plot_forest(model: Any, n_trees: int | None = None, *, ax: Axes | None = Non
             break
     paths = _in_order(places)
     texts = {path: [_text(option, chosen) for option in places[path]] for path in paths}
-    sizes = [_size(texts[path]) for path in paths]
+    sizes = [_size(places[path], texts[path]) for path in paths]
     placed = place(sizes, _left(paths), downwards=False)
     names = chosen.outputs if chosen.classes is not None else ()
     names = names if 1 < len(names) <= MOST_NAMED else ()
@@ -131,8 +131,9 @@ def _text(option: Option, chosen: TreeSet) -> str:
     return shortened(text, 40)
 
 
-def _size(texts: list[str]) -> Size:
-    widest = max(text_width(text) for text in texts)
+def _size(options: list[Option], texts: list[str]) -> Size:
+    bold = (option.key == LEAF_KEY for option in options)
+    widest = max(text_width(text, bold=each) for text, each in zip(texts, bold, strict=True))
     return widest + text_width("0.00", 8.0) + 22.0, HEAD + len(texts) * ROW
 
 
@@ -192,10 +193,8 @@ def _draw_links(
     for (path, before, key), chance in links.items():
         out[path, before] += chance
         into[path, key] += chance
-    order = sorted(
-        links, key=lambda link: (height(link[0][:-1], link[1]), height(link[0], link[2]))
-    )
-    for path, before, key in order:
+    ends = {link: (height(link[0][:-1], link[1]), height(link[0], link[2])) for link in links}
+    for path, before, key in sorted(links, key=ends.__getitem__):
         chance = links[path, before, key]
         x, y = spots[path[:-1], before]
         a, b = spots[path, key]

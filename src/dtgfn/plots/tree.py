@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -97,11 +98,23 @@ def node_boxes(chosen: TreeSet, flat: bool) -> list[Box]:
             name = chosen.outputs[best]
             head = wrapped(f"{name} {said}") if flat else (*wrapped(name), said)
         elif chosen.spread is not None:
-            head = (f"{value[0]:.4g} ± {chosen.spread[0, node]:.2g}",)
+            head = (number_with_spread(float(value[0]), float(chosen.spread[0, node])),)
         else:
             head = tuple(f"{number:.4g}" for number in value[:3])
         boxes.append(Box(head, bar, foot, edge, bold=True, flat=flat))
     return boxes
+
+
+def number_with_spread(value: float, spread: float) -> str:
+    """A number with as many digits as its spread has a use for.
+
+    >>> number_with_spread(99.8765, 3.52), number_with_spread(1234567.0, 0.0)
+    ('99.9 ± 3.5', '1.23457e+06 ± 0')
+    """
+    if not 1e-4 < spread < 1e6:
+        return f"{value:.6g} ± {spread:.2g}"
+    digits = max(1 - math.floor(math.log10(spread)), 0)
+    return f"{value:.{digits}f} ± {spread:.{digits}f}"
 
 
 def _bar(chosen: TreeSet, node: int) -> Bar:
