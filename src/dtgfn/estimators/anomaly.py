@@ -19,6 +19,7 @@ from dtgfn.checks import check_choice, check_range, check_run, check_whole
 from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.emptiness import View, emptiness, infer_views
 from dtgfn.estimators.columns import TableEstimator
+from dtgfn.estimators.explained import make_report
 from dtgfn.inference import ENGINES, check_options
 from dtgfn.kernels import Floats
 from dtgfn.progress import progress_bar
@@ -203,6 +204,11 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """-1 for anomalies and 1 for normal rows [n]."""
         return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def report(self, X: Any = None, y: Any = None, *, title: str | None = None) -> Any:
+        """Return everything as a page or a dict; X, y are held-out rows. See ``dtgfn.report``."""
+        check_is_fitted(self)
+        return make_report(self, X, y, title)
 
     @property
     def binner_(self) -> Binner:
