@@ -141,6 +141,7 @@ ORDER = [
     "report.trust",
     "report.training_curves",
     "report.tree_nodes",
+    "report.detector_facts",
     "report.explorer",
     "report.example_rows",
     "report.gather",

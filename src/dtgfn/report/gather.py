@@ -18,6 +18,14 @@ from dtgfn.importances import co_occurrence, importances
 from dtgfn.leaves import NormalLeaf
 from dtgfn.posterior import ModelAverage, TreePosterior
 from dtgfn.report.columns import describe_columns
+from dtgfn.report.detector_facts import (
+    anomaly_section,
+    column_gains,
+    detector_columns,
+    detector_facts,
+    scored_rows,
+    telling_trees,
+)
 from dtgfn.report.example_rows import (
     Examples,
     example_codes,
@@ -30,7 +38,7 @@ from dtgfn.report.fit_facts import posterior_facts
 from dtgfn.report.training_curves import training_curves
 from dtgfn.report.tree_nodes import probable_trees
 from dtgfn.report.trust import trust_section
-from dtgfn.tables import as_table
+from dtgfn.tables import Table, as_table
 
 MOST_IMPORTANT = 30
 MOST_TOGETHER = 15
@@ -70,7 +78,7 @@ def gather(
     if X is None and y is not None:
         raise ValueError("y is given without X; give the held-out rows that it belongs to.")
     if isinstance(model, DTGFNAnomalyDetector):
-        raise NotImplementedError
+        return _detector_report(model, X, y, title, n_trees)
     if not isinstance(model, PosteriorEstimator):
         raise TypeError(f"A {type(model).__name__} has no report; give a fitted dtgfn model.")
     return _posterior_report(model, X, y, title, n_trees)
@@ -100,6 +108,37 @@ def _posterior_report(
     return report
 
 
+def _detector_report(
+    model: DTGFNAnomalyDetector, X: Any, y: Any, title: str | None, n_trees: int
+) -> dict[str, Any]:
+    check_is_fitted(model)
+    gains = column_gains(model)
+    report = {
+        **headline(model, title),
+        "fit": detector_facts(model),
+        "columns": detector_columns(model),
+        "trust": None,
+        "history": None,
+        "trees": within(telling_trees(model, n_trees), TREE_BYTES),
+        "sizes": None,
+        "importances": gains[:MOST_IMPORTANT],
+        "n_importances": len(gains),
+        "co_occurrence": None,
+        "held_out": None,
+        "forest": None,
+        "rows": [],
+        "anomaly": anomaly_section(model),
+    }
+    if X is not None:
+        score = model.decision_function(X)
+        examples = held_out_examples(model.binner_, *_table_and_truth(model, X, y), -score)
+        shown = model.decision_function(examples.table)
+        rows = scored_rows(model, examples.names, examples.values, shown, examples.truth)
+        report["rows"] = within(rows, ROW_BYTES)
+        report["held_out"] = None if y is None else score_held_out(model, X, y)
+    return report
+
+
 def headline(model: Any, title: str | None) -> dict[str, Any]:
     """Title, version and day."""
     usual = "Anomaly detector" if isinstance(model, DTGFNAnomalyDetector) else "Decision trees"
@@ -113,11 +152,17 @@ def _examples(model: PosteriorEstimator, X: Any, y: Any) -> tuple[Examples, dict
     if X is None:
         return typical_examples(model.posterior_), None
     unsure = model.predict_uncertainty(X).total  # type: ignore[attr-defined]
-    table, truth = as_table(X), None if y is None else read_truth(model, y)
-    if truth is not None:
-        check_lengths(table, truth)
-    examples = held_out_examples(model.binner_, table, truth, unsure)
+    examples = held_out_examples(model.binner_, *_table_and_truth(model, X, y), unsure)
     return examples, None if y is None else shorter_confusion(score_held_out(model, X, y))
+
+
+def _table_and_truth(model: Any, X: Any, y: Any) -> tuple[Table, Any]:
+    table = as_table(X)
+    if y is None:
+        return table, None
+    truth = read_truth(model, y)
+    check_lengths(table, truth)
+    return table, truth
 
 
 def shorter_confusion(scores: dict[str, Any]) -> dict[str, Any]:
