@@ -7,7 +7,6 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from dtgfn.colours import FAINT, INK
-
 from dtgfn.plots.scaled_text import text_width
 
 
