@@ -7,6 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent / "src")]
 
@@ -38,6 +40,7 @@ html_math_renderer = "mathml"
 autosummary_generate = True
 autodoc_typehints = "none"  # types are in the docstrings, in words
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
@@ -65,12 +68,13 @@ html_show_sourcelink = False
 html_copy_source = False
 # A page opened as a file may not read its neighbours, which summaries would need.
 html_show_search_summary = False
+html_context = {"default_mode": "auto"}
 html_theme_options: dict[str, Any] = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "header_links_before_dropdown": 6,
     "secondary_sidebar_items": ["page-toc"],
-    "footer_start": ["sphinx-version"],
+    "footer_start": [],
     "footer_end": [],
     "navbar_end": ["theme-switcher"],
     "pygments_light_style": "a11y-high-contrast-light",
@@ -89,6 +93,17 @@ def skip_foreign(
     return True if what in ("class", "exception") and not home.startswith("dtgfn") else None
 
 
+def trim_code(app: Any, tree: nodes.document) -> None:
+    """Drop the empty line that ends a doctest in Markdown, which a reader need not see."""
+    for block in tree.findall(nodes.literal_block):
+        if block.rawsource == block.astext():  # else it has markup of its own
+            text = block.astext().rstrip()
+            block.rawsource = text
+            block.children = []
+            block += nodes.Text(text)
+
+
 def setup(app: Any) -> None:
     """Connect what is too small for an extension of its own."""
+    app.connect("doctree-read", trim_code)
     app.connect("autodoc-skip-member", skip_foreign)
