@@ -12,16 +12,16 @@ import matplotlib
 
 matplotlib.use("svg")
 
-import matplotlib.pyplot as plt  # noqa: E402
-import numpy as np  # noqa: E402
-from matplotlib.colors import to_rgb  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
-from sklearn.datasets import load_iris  # noqa: E402
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from sklearn.datasets import load_iris
 
-from dtgfn import DTGFNClassifier, infer  # noqa: E402
-from dtgfn.colours import INK, PAPER, QUIET, class_colour  # noqa: E402
-from dtgfn.export import export  # noqa: E402
-from dtgfn.plots import (  # noqa: E402
+from dtgfn import DTGFNClassifier, infer
+from dtgfn.colours import INK, PAPER, QUIET, class_colour
+from dtgfn.export import export
+from dtgfn.plots import (
     plot_exact_vs_sampled,
     plot_forest,
     plot_history,
