@@ -29,9 +29,11 @@ from dtgfn.plots import (
     plot_sizes,
     plot_tree,
 )
+from dtgfn.plots.forest import BEHIND
 
 IMAGES = Path(__file__).parent / "images"
-DARK = {INK: "#e6e8eb", PAPER: "#14181e", QUIET: "#a9b0b8"}
+DARK = {INK: "#e6e8eb", PAPER: "#14181e", QUIET: "#a9b0b8", BEHIND: "#222832"}
+ON_MAPS = "#1b1f25"  # ink that stays: maps are pale on dark pages, too
 PETALS = ["petal length (cm)", "petal width (cm)"]
 
 
@@ -59,7 +61,13 @@ def draw_map(ax: Any, title: str, colours: Any, extent: list[float], X: Any, y: 
     for place, mark in enumerate("os^"):
         of = y == place
         ax.scatter(
-            X[of, 0], X[of, 1], s=11, marker=mark, color=class_colour(place), edgecolors=INK, lw=0.4
+            X[of, 0],
+            X[of, 1],
+            s=11,
+            marker=mark,
+            color=class_colour(place),
+            edgecolors=ON_MAPS,
+            lw=0.4,
         )
     ax.set_title(title, fontsize=10, color=INK)
     ax.set_xlabel(PETALS[0], color=INK, fontsize=9)
@@ -119,18 +127,20 @@ def main() -> None:
     """Fit, draw, write."""
     IMAGES.mkdir(exist_ok=True)
     plt.rcParams["svg.hashsalt"] = "dtgfn"
+    for name in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color"):
+        plt.rcParams[name] = INK
     data = load_iris(as_frame=True)
     species = data.target_names[data.target]
     draw_maps(data)
     settings: dict[str, Any] = {"max_depth": 3, "random_state": 0}
     exact = DTGFNClassifier(inference="exact", **settings).fit(data.data, species)
 
-    figure, (left, right) = panels(2, (10.0, 4.4), width_ratios=[2.2, 1])
+    figure, (left, right) = panels(2, (9.0, 4.8), width_ratios=[2.4, 1])
     plot_tree(exact, ax=left)
     plot_sizes(exact, ax=right)
     save(figure, "posterior")
 
-    figure, (ax,) = panels(1, (9.0, 5.0))
+    figure, (ax,) = panels(1, (10.0, 6.0))
     plot_forest(exact, ax=ax)
     save(figure, "forest")
 
@@ -141,12 +151,13 @@ def main() -> None:
 
     small = {"max_depth": 3, "n_thresholds": 9, "split_penalty": "paper", "random_state": 0}
     truth = infer(data.data, species, engine="exact", **small)
-    chains = infer(data.data, species, engine="gfn", **small)
-    figure, (ax,) = panels(1, (5.2, 4.6))
-    plot_exact_vs_sampled(chains, truth, ax=ax)
+    sampled = infer(data.data, species, engine="gfn", **small)
+    figure, (ax,) = panels(1, (7.6, 4.4))
+    plot_exact_vs_sampled(sampled, truth, ax=ax)
     save(figure, "exact-vs-sampled")
 
     deep = {"max_depth": 5, "n_thresholds": 31, "split_penalty": "paper", "random_state": 0}
+    deep["evaluate_every"] = 4
     trained = infer(data.data, species, **deep)
     figure, (ax,) = panels(1, (7.2, 3.6))
     plot_history(trained, ax=ax)
