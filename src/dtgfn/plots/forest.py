@@ -127,7 +127,7 @@ def _text(option: Option, chosen: TreeSet) -> str:
         if chosen.classes is not None:
             text = chosen.outputs[int(np.argmax(value))]
         else:
-            text = ", ".join(f"{number:.4g}" for number in value[:3])
+            text = ", ".join(f"{number:.3g}" for number in value[:3])
     return shortened(text, 40)
 
 

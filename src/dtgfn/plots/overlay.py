@@ -14,6 +14,7 @@ import numpy as np
 
 from dtgfn.binning import Feature, rule, threshold_text
 from dtgfn.kernels import Codes, Floats
+from dtgfn.report.columns import split_unit
 from dtgfn.tree_sets import TreeSet
 
 Path = tuple[int, ...]
@@ -144,4 +145,6 @@ def option_text(option: Option, features: tuple[Feature, ...]) -> str:
     upto = np.cumsum([option.cuts[cut] for cut in cuts]) / option.probability
     low, high = (cuts[min(int(np.searchsorted(upto, t)), len(cuts) - 1)] for t in (0.05, 0.95))
     ends = [threshold_text(feature.thresholds, cut) for cut in (low, high)]
-    return f"{feature.name} ≤ {ends[0]}" + ("" if low == high else f"…{ends[1]}")
+    name, unit = split_unit(feature.name)
+    behind = f" {unit}" if unit else ""
+    return f"{name} ≤ {ends[0]}" + ("" if low == high else f"…{ends[1]}") + behind

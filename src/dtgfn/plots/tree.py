@@ -13,7 +13,8 @@ from dtgfn.plots.boxes import Bar, Box, draw_box, draw_edge, draw_key, wrapped
 from dtgfn.plots.frame import axes_or_new
 from dtgfn.plots.placing import Placed, fit, inches_for, place_best
 from dtgfn.plots.scaled_text import text_width, write
-from dtgfn.tree_sets import TreeSet, Which, as_posterior, rows_text, split_text, take_tree
+from dtgfn.report.columns import split_rule
+from dtgfn.tree_sets import TreeSet, Which, as_posterior, rows_text, take_tree
 
 MOST_NAMED = 8  # classes with a colour of their own
 
@@ -86,8 +87,8 @@ def node_boxes(chosen: TreeSet, flat: bool) -> list[Box]:
     for node in range(int(chosen.trees.n_nodes[0])):
         bar, foot = _bar(chosen, node), rows_text(chosen.rows[0, node])
         if chosen.trees.feature[0, node] >= 0:
-            rule = split_text(chosen, 0, node)[0].replace("<=", "≤")
-            boxes.append(Box(wrapped(rule), bar, foot))
+            feature, cut = int(chosen.trees.feature[0, node]), int(chosen.trees.cut[0, node])
+            boxes.append(Box(wrapped(split_rule(chosen.binner, feature, cut)[0]), bar, foot))
             continue
         value = chosen.value[0, node]
         edge = FAINT
