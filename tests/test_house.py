@@ -201,9 +201,18 @@ ORDER = [
     "bench.experiments.fidelity",
     "bench.experiments",
     "bench.runner",
-    "cli_bench",
-    "cli_data",
+    "cli.options",
+    "cli.console",
+    "cli.outputs",
+    "cli.demo",
+    "cli.fit",
+    "cli.predict",
+    "cli.show",
+    "cli.bench",
+    "cli.data",
+    "cli.app",
     "cli",
+    "cli.__main__",
 ]
 
 
