@@ -135,6 +135,7 @@ ORDER = [
     "detector_state",
     "storage",
     "summary",
+    "held_out",
     "bench.contract",
     "bench.experiment",
     "bench.names",
