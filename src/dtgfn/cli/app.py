@@ -10,18 +10,28 @@ import typer
 
 import dtgfn
 from dtgfn.cli import bench, data
+from dtgfn.cli.console import note
 from dtgfn.cli.demo import demo
+from dtgfn.cli.diagnose import diagnose
+from dtgfn.cli.export import export
 from dtgfn.cli.fit import fit
+from dtgfn.cli.options import MisuseError
 from dtgfn.cli.predict import predict
+from dtgfn.cli.report import report
+from dtgfn.cli.sentences import sentence_of, sentence_of_misuse
 from dtgfn.cli.show import show
 
+HELP = "The Bayesian posterior over decision trees of a table."
+# Of typer's own errors only this one is public, in every version of it.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
 app = typer.Typer(
-    help="The Bayesian posterior over decision trees of a table.",
+    help=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, fit, predict, show):
+for command in (demo, fit, predict, show, report, diagnose, export):
     app.command()(command)
 app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")
@@ -29,20 +39,33 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one sentence on standard error."""
-    from dtgfn.engines.exact.budget import BudgetExceeded
-
     try:
-        app()
-    except (ValueError, TypeError, OSError, MemoryError, BudgetExceeded) as error:
-        if isinstance(error, BrokenPipeError):
-            # The reader of our output went away (as `head` does); that is no failure.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
-        sentence = " ".join(str(error).split()) or "there is not enough memory for this table."
-        print(f"dtgfn: {sentence}", file=sys.stderr)
-        sys.exit(1)
+        code = app(prog_name="dtgfn", standalone_mode=False)
     except KeyboardInterrupt:
-        sys.exit(130)
+        code = 130
+    except typer.Abort:
+        code = 1
+    except UsageError as error:
+        code = 2
+        if type(error).__name__ != "NoArgsIsHelpError":  # which has printed the help already
+            note(sentence_of_misuse(error))
+    except Exception as error:
+        code = _tell(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(error: Exception) -> int:
+    """Tell an error in a sentence; one that nobody expected is a bug, and says so."""
+    sentence = sentence_of(error)
+    if sentence is None:
+        if os.environ.get("DTGFN_TRACEBACK"):
+            raise error
+        sentence = (
+            f"this is a bug ({type(error).__name__}: {error}); please report it with the traceback "
+            "that DTGFN_TRACEBACK=1 in the environment shows."
+        )
+    note(sentence)
+    return 2 if isinstance(error, MisuseError) else 1
 
 
 def _version(value: bool) -> None:
@@ -51,11 +74,11 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=HELP)
 def options(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """The Bayesian posterior over decision trees of a table."""
+    """Take what comes before a command."""

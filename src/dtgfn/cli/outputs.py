@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
+import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dtgfn.cli.options import MisuseError
+
+if TYPE_CHECKING:
+    import pandas
+
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
 
 def check_out(path: Path, *inputs: str | Path) -> None:
@@ -16,14 +27,46 @@ def check_out(path: Path, *inputs: str | Path) -> None:
     if not path.absolute().parent.is_dir():
         raise ValueError(f"There is no directory {str(path.parent)!r} to write {path.name!r} in.")
     if not os.access(path.absolute().parent, os.W_OK):
-        raise ValueError(f"The directory {str(path.parent)!r} cannot be written to.")
+        raise ValueError(f"The directory {str(path.parent)!r} cannot be written to; name another.")
 
 
-def write_whole(path: Path, text: str) -> None:
+def check_table_suffix(path: Path) -> None:
+    """Refuse a table whose suffix does not tell its format."""
+    if not path.name.lower().endswith(TABLES):
+        raise MisuseError(f"The suffix of --out {str(path)!r} is not one of {', '.join(TABLES)}.")
+    if path.suffix.lower() == ".parquet":
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise ValueError(
+                "Writing Parquet needs pyarrow: pip install 'dtgfn[parquet]'."
+            ) from None
+
+
+def table_bytes(frame: pandas.DataFrame, path: Path) -> bytes:
+    """A table in the format that a file's suffix tells."""
+    name = path.name.lower()
+    if name.endswith(".parquet"):
+        buffer = io.BytesIO()
+        frame.to_parquet(buffer, index=False)
+        return buffer.getvalue()
+    separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
+    content: bytes = frame.to_csv(index=False, sep=separator).encode()
+    return gzip.compress(content, mtime=0) if name.endswith(".gz") else content
+
+
+def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".dtgfn-{secrets.token_hex(8)}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        with part.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
         part.replace(path)
+    except OSError as error:
+        raise ValueError(
+            f"{str(path)!r} could not be written: {error.strerror}; free the disk or name another."
+        ) from None
     finally:
         part.unlink(missing_ok=True)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from dtgfn.cli.console import print_json
-from dtgfn.cli.options import AsJson
+from dtgfn.cli.console import print_json, say
+from dtgfn.cli.options import AsJson, Model
 
 
-def show(
-    model: Annotated[Path, typer.Argument(help="Model file.")], as_json: AsJson = False
-) -> None:
+def show(model: Model, as_json: AsJson = False) -> None:
     """Show evidence, most probable tree and column use of a model.
 
-    Example: dtgfn show model.dtgfn
+    Examples:
+      dtgfn show model.dtgfn
+
+      dtgfn show model.dtgfn --json
+
     """
     from dtgfn.storage import load
     from dtgfn.summary import summarise, summary_text
@@ -25,4 +22,4 @@ def show(
     if as_json:
         print_json(summary)
     else:
-        typer.echo(summary_text(summary))
+        say(summary_text(summary))
