@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import sys
+import warnings
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -14,10 +16,24 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dtgfn.progress import Progress, silent
-from dtgfn.tables import Table, TableError, as_table, check_names, label, numbers_if_all_parse
+from dtgfn.tables import (
+    Table,
+    TableError,
+    as_table,
+    check_names,
+    label,
+    numbers_if_all_parse,
+    parse_number,
+)
 
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 _TABS = (".tsv", ".tsv.gz")
+_PADDED = re.compile(r"0\d+")
+N_LOOKED_AT = 1000  # records
+
+
+class PaddedNumbers(UserWarning):
+    """Cells such as 007 that were read as numbers."""
 
 
 def read_table(
@@ -110,7 +126,7 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
     import pandas
 
     with _plain_errors(what):
-        first = [record for _, record in islice(_records(stream, separator), 2)]
+        first = [record for _, record in islice(_records(stream, separator), N_LOOKED_AT)]
         if len(first) < 2:
             wrong = (
                 "has a first line that names columns, but no rows below it" if first else "is empty"
@@ -147,11 +163,30 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
             raise TableError(f"{what} cannot be read: {str(error).strip()}.") from None
         if frame.iloc[:, -1].isna().any():  # so pandas may have filled up a short row
             _refuse_ragged(stream, what, separator, len(names))
+    _warn_of_padding(names, first[1:], text_columns)
     columns = [
         column if column.name in text_columns else numbers_if_all_parse(column)
         for column in as_table(frame).columns
     ]
     return Table(tuple(columns), len(frame), named=True)
+
+
+def _warn_of_padding(
+    names: list[str], records: list[list[str]], text_columns: Collection[str]
+) -> None:
+    """Point out codes such as 007, which are different texts but may be equal numbers."""
+    for place, name in enumerate(names):
+        cells = [record[place].strip() for record in records if place < len(record)]
+        if name in text_columns or any(parse_number(cell) is None for cell in cells):
+            continue
+        padded = next((cell for cell in cells if _PADDED.fullmatch(cell)), None)
+        if padded is not None:
+            warnings.warn(
+                f"Column {name!r} has cells such as {padded}, which are read as numbers; name it "
+                "in text_columns to keep them as they are.",
+                PaddedNumbers,
+                stacklevel=4,
+            )
 
 
 def _refuse_other_separator(names: list[str], what: str, separator: str) -> None:

@@ -78,7 +78,7 @@ def run(
     with joblib carries the cells to a cluster.
 
     Examples:
-      dtgfn bench run ensembles --quick
+      dtgfn bench run search-space --quick
 
     """
     from dtgfn.bench.runner import make_plan, run_cells, select_cells, store_path
@@ -127,7 +127,7 @@ def table(
     """Print an experiment's tables from the records at hand, and write its page anew.
 
     Examples:
-      dtgfn bench table ensembles
+      dtgfn bench table search-space --quick
 
     """
     from dtgfn.bench.runner import store_path

@@ -6,9 +6,6 @@ import json
 import math
 import os
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, TextIO
 
 import typer
@@ -55,16 +52,3 @@ def shows_colours(stream: TextIO) -> bool:
 def paint(text: str, colour: str) -> str:
     """Colour words for standard output, where that shows colours."""
     return typer.style(text, fg=colour) if shows_colours(sys.stdout) else text
-
-
-@contextmanager
-def noted_warnings() -> Iterator[None]:
-    """Turn the warnings of a piece of work into notes."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        yield
-    from dtgfn.cli.sentences import in_flags
-
-    for sentence in dict.fromkeys(str(warning.message) for warning in caught):
-        note(in_flags(sentence))

@@ -53,7 +53,7 @@ def fetch_tables(
     """Make sure that tables are on this machine, and are the right ones.
 
     Examples:
-      dtgfn data fetch raisin pima
+      dtgfn data fetch wine breast-cancer
 
     """
     from dtgfn.datasets import ENTRIES, find_entry, load_dataset, whereabouts

@@ -10,7 +10,7 @@ import typer
 from dtgfn.cli.console import say
 from dtgfn.cli.options import MisuseError, Model, Quiet
 from dtgfn.cli.outputs import check_out, table_bytes, write_whole
-from dtgfn.cli.parameters import complete
+from dtgfn.cli.parameters import check_choice, complete
 
 # Of each format the suffixes that tell it.
 SUFFIXES = {
@@ -59,7 +59,6 @@ def export(
       dtgfn export model.dtgfn --tree all --out model.onnx
 
     """
-    from dtgfn.checks import check_choice
     from dtgfn.progress import progress_bar
     from dtgfn.storage import load
 

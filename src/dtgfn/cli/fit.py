@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from dtgfn.cli import inputs
-from dtgfn.cli.console import note, noted_warnings, print_json, say
+from dtgfn.cli.console import note, print_json, say
 from dtgfn.cli.held_out import held_out_text, score_table
 from dtgfn.cli.options import AsJson, Data, MisuseError, Quiet, Separator, TextColumns, names
 from dtgfn.cli.outputs import check_out
 from dtgfn.cli.parameters import (
     TASKS,
+    check_choice,
     complete,
     read_parameters,
     refuse_others,
     with_parameters,
 )
+from dtgfn.cli.sentences import noted_warnings
 
 if TYPE_CHECKING:
     from dtgfn.tables import Column, Table
@@ -82,7 +84,8 @@ def fit(
     model = _estimator(task, values, verbose=not (as_json or quiet))
     check_replaceable(out)
     as_text, shown = names(text_columns), not (as_json or quiet)
-    table = inputs.read(data, separator, as_text, progress=shown)
+    with noted_warnings():
+        table = inputs.read(data, separator, as_text, progress=shown)
     rows = _training_rows(inputs.drop(table, names(drop)), target, sample_weight, task)
     inputs.note_odd_columns(rows.table)
     rows, others = _set_aside(rows, test_size, values.get("random_state"))
@@ -121,8 +124,6 @@ class _Rows(NamedTuple):
 def _check_choices(
     task: str, target: str | None, test_size: float | None, held_out: str | None
 ) -> None:
-    from dtgfn.checks import check_choice
-
     check_choice("--task", task, tuple(TASKS))
     if target is None and task != "anomalies":
         raise MisuseError("--target is missing; name the column to predict.")

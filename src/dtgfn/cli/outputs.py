@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,16 +56,11 @@ def table_bytes(frame: pandas.DataFrame, path: Path) -> bytes:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all."""
-    part = path.with_name(f".dtgfn-{secrets.token_hex(8)}.part")
+    from dtgfn.export import write_whole as write
+
     try:
-        with part.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(path)
+        write(path, content)
     except OSError as error:
         raise ValueError(
-            f"{str(path)!r} could not be written: {error.strerror}; free the disk or name another."
+            f"{str(path)!r} could not be written: {error.strerror}; make room or name another file."
         ) from None
-    finally:
-        part.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """The estimators' parameters as flags: one row each, and how their text is read.
 
-``tests/cli`` holds this table against the estimators' signatures, so that none is forgotten and no
+``tests/test_cli_parameters.py`` holds this table against the estimators' signatures, so that none is forgotten and no
 default is told wrongly. It is a table, not derived at run time, since importing the estimators
 takes longer than a person waits for ``--help``.
 """
@@ -11,6 +11,7 @@ import inspect
 import json
 import typing
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -77,12 +78,14 @@ def number(text: str) -> float:
         raise ValueError(f"{text!r} is not a number") from None
 
 
-class OrNone(NamedTuple):
+@dataclass(frozen=True)
+class OrNone:
     """Reads as another reader, and also "none"."""
 
     read: Callable[[str], Any]
 
     def __call__(self, text: str) -> Any:
+        """Read a text."""
         return None if text.lower() == "none" else self.read(text)
 
 
@@ -176,6 +179,12 @@ def complete(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
     return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
+def check_choice(flag: str, text: str, choices: tuple[str, ...]) -> None:
+    """Refuse what is none of the choices."""
+    if text not in choices:
+        raise MisuseError(f"{flag} {text} is not known; give one of {', '.join(choices)}.")
+
+
 def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the flags of all parameters; their texts come as ``**parameters``."""
     hints = typing.get_type_hints(command, include_extras=True)
@@ -216,6 +225,8 @@ def read_parameters(texts: Mapping[str, Any]) -> dict[str, Any]:
         if text is None or text == []:
             continue
         flag = BY_NAME[name]
+        if flag.choices and text.lower() != "none" and name != "device":  # which has numbers, too
+            check_choice(flag.typed, text, flag.choices)
         try:
             values[name] = _read_options(text) if name == "options" else flag.read(text)
         except ValueError as error:

@@ -12,7 +12,7 @@ from dtgfn.cli import inputs
 from dtgfn.cli.console import print_json, say
 from dtgfn.cli.options import AsJson, Data, MisuseError, Model, Quiet, Separator, names
 from dtgfn.cli.outputs import check_out, check_table_suffix, table_bytes, write_whole
-from dtgfn.cli.parameters import complete, weights
+from dtgfn.cli.parameters import check_choice, complete, weights
 
 if TYPE_CHECKING:
     import pandas
@@ -115,11 +115,11 @@ def _read_question(
     model: Any, interval: float | None, uncertainty: bool, tree: str | None, prior: str | None
 ) -> _Question:
     """Refuse what a model cannot be asked."""
-    from dtgfn.checks import check_choice
     from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier
     from dtgfn.uncertainty import check_level
 
-    check_choice("tree", tree, (None, "best"))
+    if tree is not None:
+        check_choice("--tree", tree, ("best",))
     if interval is not None:
         check_level(interval)
     if isinstance(model, DTGFNAnomalyDetector):

@@ -1,15 +1,20 @@
-"""Errors as one sentence in the words of the command line."""
+"""Errors and warnings as one sentence in the words of the command line."""
 
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from dtgfn.cli.console import note
 from dtgfn.cli.parameters import FLAGS
 
 # What the functions call it, and what one types.
 _FLAGS = {flag.name: flag.typed for flag in FLAGS} | {
     "sample_weight": "--sample-weight",
+    "text_columns": "--text-columns",
     "separator": "--separator",
     "class_prior": "--class-prior",
     "level": "--interval",
@@ -42,15 +47,14 @@ def in_flags(sentence: str) -> str:
 
 def sentence_of(error: BaseException) -> str | None:
     """What to tell of an error that a user can do something about; None if it is a bug."""
-    from dtgfn.engines.exact.budget import BudgetExceeded
-
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError):
         return text or "There is not enough memory for this; give fewer rows or --n-thresholds."
     if isinstance(error, OSError):
         named = f"{str(error.filename)!r}: " if error.filename else ""
         return f"{named}{(error.strerror or text).rstrip('.')}."
-    ours = isinstance(error, ValueError | TypeError | ImportError | BudgetExceeded)
+    of_dtgfn = type(error).__module__.startswith("dtgfn.")  # BudgetExceeded, for one
+    ours = of_dtgfn or isinstance(error, ValueError | TypeError | ImportError)
     # Python's and numpy's own messages end without a stop.
     return in_flags(text) if ours and text.endswith((".", "?", ":")) else None
 
@@ -70,3 +74,14 @@ def sentence_of_misuse(error: Any) -> str:
     if "Did you mean" in text:
         return text.replace(". Did you mean", "; did you mean")
     return f"{text}; {way_out}."
+
+
+@contextmanager
+def noted_warnings() -> Iterator[None]:
+    """Turn the warnings of a piece of work into notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for sentence in dict.fromkeys(str(warning.message) for warning in caught):
+        note(in_flags(sentence))
