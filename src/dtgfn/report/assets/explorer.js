@@ -1,0 +1,280 @@
+// Row explorer: pick or type a row, and see what the trees say of it and how sure they are.
+
+const MISSING = "missing";
+const OTHER = Symbol("a category that training did not have");
+
+// The input of one column; `read()` gives its value, null if missing, undefined if unreadable.
+function field(column, onInput) {
+  const id = newId("field");
+  const label = make("label", { for: id }, named(column.label || column.name), column.unit ? make("span", { class: "unit" }, ` ${column.unit}`) : null);
+  const made = column.kind === "number" ? numberField(column, id, onInput) : choiceField(column, id, onInput);
+  return { ...made, element: make("div", { class: "field" }, label, ...made.parts) };
+}
+
+function numberField(column, id, onInput) {
+  const known = column.low !== null && column.high !== null && column.low !== undefined;
+  const hint = known ? `${short(column.low)} to ${short(column.high)}` : "";
+  const hintId = newId("hint");
+  const input = make("input", { id, type: "number", step: "any", inputmode: "decimal", autocomplete: "off", "aria-describedby": hintId });
+  const note = make("small", { id: hintId }, hint);
+  const parts = [input, note];
+  let box = null;
+  if (column.has_missing) {
+    const boxId = newId("missing");
+    box = make("input", { id: boxId, type: "checkbox" });
+    parts.push(make("span", { class: "missing" }, box, make("label", { for: boxId }, "missing", make("span", { class: "hidden" }, ` ${column.name}`))));
+    box.addEventListener("change", () => {
+      if (box.checked) input.value = "";
+      onInput();
+    });
+  }
+  input.addEventListener("input", () => {
+    if (box) box.checked = input.value === "" && !input.validity.badInput;
+    onInput();
+  });
+  const read = () => {
+    const bad = input.validity.badInput;
+    input.setAttribute("aria-invalid", String(bad));
+    note.textContent = bad ? "not a number" : input.value === "" && !column.has_missing ? "empty: taken as missing" : hint;
+    return bad ? undefined : input.value === "" ? null : input.valueAsNumber;
+  };
+  const write = (value) => {
+    input.value = value === null || value === undefined ? "" : String(value);
+    if (box) box.checked = input.value === "";
+  };
+  return { parts, read, write };
+}
+
+function choiceField(column, id, onInput) {
+  const texts = column.kind === "boolean" ? ["false", "true"] : column.categories;
+  const select = make("select", { id }, ...texts.map((text, k) => make("option", { value: k }, text)));
+  if (column.kind === "category") select.append(make("option", { value: "other" }, "another one"));
+  const missing = make("option", { value: MISSING }, "missing");
+  if (column.has_missing) select.append(missing);
+  select.addEventListener("change", onInput);
+  const read = () => {
+    if (select.value === MISSING) return null;
+    if (column.kind === "boolean") return select.value === "1";
+    return select.value === "other" ? OTHER : texts[Number(select.value)];
+  };
+  const write = (value) => {
+    if (value === null || value === undefined) {
+      select.append(missing); // a row may lack what training always had
+      select.value = MISSING;
+      return;
+    }
+    const text = column.kind === "boolean" ? String(value === true || value === 1 || value === "true" || value === "True") : String(value);
+    const place = texts.indexOf(text);
+    select.value = place < 0 ? "other" : String(place);
+  };
+  return { parts: [select], read, write };
+}
+
+function uncertaintySentence({ total, noise, model }, task) {
+  if (total < 1e-3 && task === "classes") return "Hardly any doubt.";
+  const share = total > 0 ? model / total : 0;
+  if (share > 0.6) return "Mostly model: the trees do not agree here, or few rows were like this one. More such rows would help.";
+  if (share < 0.25) return "Mostly noise: rows like this one differ by themselves. More rows would hardly help.";
+  return "Part noise, which stays, and part model, which more rows like this one would remove.";
+}
+
+function uncertaintyBar({ total, noise }, scaleTop) {
+  return drawn({ class: "doubt" }, (width) => {
+    const svg = picture(width, 18, "Uncertainty", "Noise first, then model, on a line up to the most that is possible");
+    const all = width * Math.min(total / scaleTop, 1);
+    const first = total > 0 ? (all * noise) / total : 0;
+    svg.append(
+      draw("rect", { x: 0.5, y: 3.5, width: width - 1, height: 11, class: "frame" }),
+      draw("rect", { x: 0.5, y: 3.5, width: Math.max(first - 0.5, 0), height: 11, class: "noise" }),
+      draw("rect", { x: Math.max(first, 0.5), y: 3.5, width: Math.max(all - first, 0), height: 11, class: "model" }),
+    );
+    return svg;
+  });
+}
+
+class RowExplorer {
+  constructor(report, browser) {
+    this.report = report;
+    this.browser = browser;
+    this.fields = report.columns.map((column) => field(column, () => this.typed()));
+    this.picker = make("select", { id: newId("pick") });
+    this.answer = make("div", { class: "answer", "aria-live": "polite", "aria-atomic": "true" });
+    this.steps = make("div", { class: "steps" });
+    this.picked = null;
+    const rows = report.rows ?? [];
+    this.picker.append(...rows.map((row, k) => make("option", { value: k }, row.name)));
+    this.own = make("option", { value: "own" }, "a row of your own");
+    this.picker.append(this.own);
+    this.picker.addEventListener("change", () => this.pick(this.picker.value));
+    browser?.listeners.push(() => this.showSteps());
+    this.pick(rows.length ? 0 : "own");
+  }
+
+  element() {
+    const used = this.usedColumns();
+    const all = this.fields.map((each, k) => [each.element, k]);
+    const asked = all.filter(([, k]) => used.has(k)).map(([element]) => element);
+    const others = all.filter(([, k]) => !used.has(k)).map(([element]) => element);
+    const inputs = make("form", { class: "inputs", "aria-label": "Values of the row" });
+    inputs.addEventListener("submit", (event) => event.preventDefault());
+    inputs.append(
+      make("div", { class: "field picker" }, make("label", { for: this.picker.id }, "Row"), this.picker),
+      make("div", { class: "fields" }, ...asked),
+    );
+    if (others.length) {
+      const words = `${counted(others.length, "column")} that no tree asks about`;
+      inputs.append(make("details", {}, make("summary", {}, words), make("div", { class: "fields" }, ...others)));
+    }
+    return make("div", { class: "explorer" }, inputs, make("div", { class: "outcome" }, this.answer, this.steps));
+  }
+
+  usedColumns() {
+    const tests = [...(this.report.forest?.tests ?? [])];
+    for (const tree of this.report.trees) tests.push(...tree.nodes.flatMap((node) => node.test ?? []));
+    return new Set(tests.map((test) => test.column));
+  }
+
+  pick(place) {
+    this.picked = place === "own" ? null : this.report.rows[Number(place)];
+    this.picker.value = String(place);
+    const values = this.picked?.values ?? {};
+    this.fields.forEach((each, k) => {
+      const column = this.report.columns[k];
+      if (this.picked) each.write(values[column.name] ?? null);
+      else if (each.read() === undefined || (place === "own" && !this.report.rows?.length)) each.write(middleOf(column));
+    });
+    this.update();
+  }
+
+  typed() {
+    this.picked = null;
+    this.picker.value = "own";
+    this.update();
+  }
+
+  update() {
+    const values = this.fields.map((each) => each.read());
+    this.values = values.includes(undefined) ? null : values;
+    this.browser?.follow(this.values);
+    this.answer.replaceChildren(...this.answerParts());
+    this.showSteps();
+  }
+
+  answerParts() {
+    if (this.values === null) return [make("p", {}, "One value is no number; mend it to see an answer.")];
+    if (this.picked) return this.shown(this.picked, this.noteOfPicked());
+    const { forest, fit } = this.report;
+    if (!forest) return [make("p", {}, "This report holds no trees to answer typed rows with; pick one of the rows.")];
+    const answer = fit.task === "numbers" ? answerNumbers(forest, this.values) : answerClasses(forest, this.values);
+    return this.shown(answer, this.noteOfTyped());
+  }
+
+  noteOfPicked() {
+    const { forest, fit } = this.report;
+    const truth = this.picked.truth === null || this.picked.truth === undefined ? "" : `Truth: ${this.picked.truth}. `;
+    const name = fit.task === "classes" ? "predict_proba" : "predict";
+    const exact = forest?.exact_average ? ", summed over all trees" : "";
+    return `${truth}Exactly what ${name} says${exact}.`;
+  }
+
+  noteOfTyped() {
+    const { forest } = this.report;
+    const trees = forest.n_used < forest.n_trees ? `the ${short(forest.n_used)} heaviest of ${short(forest.n_trees)} sampled trees` : `${short(forest.n_trees)} sampled trees`;
+    const gap = forest.mean_difference;
+    if (forest.exact_average) {
+      const differ = gap === null ? "" : `, which differ from that sum by ${short(gap, 2)} on average`;
+      return `The model itself sums over all trees; rows you type are answered by ${trees}${differ}.`;
+    }
+    const differ = gap ? `; they differ from the model by ${short(gap, 2)} on average` : ", as the model does";
+    return `Answered by ${trees}${differ}.`;
+  }
+
+  shown(answer, note) {
+    const { fit } = this.report;
+    const parts = fit.task === "numbers" ? this.shownNumber(answer) : answer.probability ? this.shownClasses(answer) : this.shownVerdict(answer);
+    if (answer.uncertainty) parts.push(...this.shownUncertainty(answer.uncertainty));
+    parts.push(make("p", { class: "note" }, note));
+    return parts;
+  }
+
+  shownClasses({ probability: p }) {
+    const names = this.report.fit.classes;
+    const best = p.indexOf(Math.max(...p));
+    let order = p.map((_, k) => k);
+    if (p.length > 8) order = order.sort((a, b) => p[b] - p[a]).slice(0, 8);
+    const rows = order.map((k) => {
+      const track = drawn({ class: "track" }, (width) => {
+        const svg = draw("svg", { width, height: 14, "aria-hidden": "true", focusable: "false" });
+        svg.append(block(0.5, 1.5, Math.max((width - 1) * p[k], 0.5), 11, k));
+        return svg;
+      });
+      return make(
+        "tr",
+        { "data-class": k, "data-probability": p[k], class: k === best ? "best" : null },
+        make("th", { scope: "row" }, named(names[k])),
+        make("td", { class: "wide" }, track),
+        make("td", {}, probability(p[k])),
+      );
+    });
+    return [
+      make("p", { class: "headline" }, named(names[best]), make("span", {}, ` ${probability(p[best])}`)),
+      table("Probability of each class", ["class", "", "probability"], rows),
+      p.length > order.length ? make("p", { class: "note" }, `and ${p.length - order.length} less likely classes`) : null,
+    ].filter(Boolean);
+  }
+
+  shownNumber({ prediction, interval, uncertainty }) {
+    const spread = Math.sqrt(uncertainty?.total ?? 0);
+    const reach = 1.6449 * spread;
+    const words = interval
+      ? `90 % interval: ${short(interval[0])} to ${short(interval[1])}`
+      : `roughly ${short(prediction - reach)} to ${short(prediction + reach)} (90 %, from the spread)`;
+    return [
+      make("p", { class: "headline", "data-prediction": prediction }, short(prediction, 5), make("span", {}, ` ± ${short(spread, 2)}`)),
+      make("p", {}, words),
+    ];
+  }
+
+  shownVerdict({ prediction }) {
+    return [make("p", { class: "headline" }, named(prediction))];
+  }
+
+  shownUncertainty(parts) {
+    const { fit } = this.report;
+    const [unit, top] = fit.task === "classes" ? ["nats", Math.log(Math.max(fit.classes.length, 2))] : ["variance", parts.total || 1];
+    const amount = fit.task === "classes" ? ` of at most ${short(top, 3)} ${unit}` : ` (${unit})`;
+    const value = (key) => make("span", { class: `part ${key}`, [`data-${key}`]: parts[key] }, `${key} ${short(parts[key], 3)}`);
+    return [
+      make("h3", {}, "Uncertainty"),
+      uncertaintyBar(parts, top),
+      make("p", { class: "parts" }, value("noise"), value("model"), make("span", { "data-total": parts.total }, `total ${short(parts.total, 3)}${amount}`)),
+      make("p", {}, uncertaintySentence(parts, fit.task)),
+    ];
+  }
+
+  // The path through the shown tree in words.
+  showSteps() {
+    const tree = this.browser?.tree;
+    if (!tree || this.values === null) return this.steps.replaceChildren();
+    const nodes = byId(tree);
+    const path = pathThrough(tree, this.values);
+    const items = path.slice(0, -1).map((id, k) => {
+      const node = nodes.get(id);
+      return make("li", {}, named(node.then === path[k + 1] ? node.rule : node.other));
+    });
+    const leaf = nodes.get(path[path.length - 1]);
+    const votes = this.report.fit.task === "numbers" ? said(this.report, leaf) : `${leaf.vote} (${said(this.report, leaf)})`;
+    this.steps.replaceChildren(
+      make("h3", {}, `Its path through tree ${tree.rank}`),
+      items.length ? make("ol", {}, ...items) : make("p", {}, "This tree asks nothing."),
+      make("p", {}, "There the tree says ", named(votes), `, from ${counted(leaf.rows, "training row")}. The path is lit `, make("a", { href: "#trees" }, "in the drawing"), "."),
+    );
+    return undefined;
+  }
+}
+
+// Something to begin with where there are no rows to pick.
+function middleOf(column) {
+  if (column.kind === "number") return column.thresholds?.length ? column.thresholds[column.thresholds.length >> 1] : 0;
+  return column.kind === "boolean" ? false : (column.categories[0] ?? null);
+}
