@@ -135,6 +135,7 @@ ORDER = [
     "detector_state",
     "storage",
     "summary",
+    "report.page",
     "bench.contract",
     "bench.experiment",
     "bench.names",

@@ -128,7 +128,9 @@ def _facts(report: Mapping[str, Any]) -> str:
     if changed:
         items = "".join(f"<li><code>{_text(each)}</code></li>" for each in changed)
         chips = f'<ul class="chips">{items}</ul>'
-        found.append(f'<div class="whole"><dt>Settings that differ from the default</dt><dd>{chips}</dd></div>')
+        found.append(
+            f'<div class="whole"><dt>Settings that differ from the default</dt><dd>{chips}</dd></div>'
+        )
     return "".join(found)
 
 

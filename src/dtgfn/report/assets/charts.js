@@ -51,8 +51,9 @@ function distribution(title, name, probabilities) {
       const mark = draw("rect", { x: x - wide / 2, y, width: wide, height: tall, class: "bar" });
       mark.append(draw("title", {}, `${name} ${k}: ${probability(p)}`));
       svg.append(mark);
-      if (step > 44 && p > 0) {
-        svg.append(line(probability(p), x, y - 5, { class: "tick", "text-anchor": "middle" }));
+      if (step > 44 ? p > 0 : step > 26 && p >= 0.005) {
+        const words = step > 44 ? probability(p) : p.toFixed(2);
+        svg.append(line(words, x, y - 5, { class: "tick", "text-anchor": "middle" }));
       }
       if (k % every === 0) {
         svg.append(line(String(k), x, height - bottom + 16, { class: "tick", "text-anchor": "middle" }));
@@ -91,10 +92,7 @@ function curve(title, xName, unit, x, y, known) {
     const rangeX = [Math.min(...x), Math.max(...x)];
     const { toX, toY } = axes(svg, { width, height, x: rangeX, y: rangeY, xName, left: 56 });
     if (known !== null) {
-      const at = toY(known);
-      svg.append(draw("line", { x1: 56, x2: width - 12, y1: at, y2: at, class: "known" }));
-      const words = `log evidence ${short(known, 6)}`;
-      svg.append(line(words, width - 14, at > 30 ? at - 5 : at + 14, { class: "tick halo", "text-anchor": "end" }));
+      svg.append(draw("line", { x1: 56, x2: width - 12, y1: toY(known), y2: toY(known), class: "known" }));
     }
     svg.append(draw("polyline", { points: points.map(([a, b]) => `${toX(a)},${toY(b)}`).join(" "), class: "curve" }));
     if (points.length < 2 && last !== null) {
@@ -219,8 +217,8 @@ function shades(caption, rowNames, columnNames, cells) {
       "tr",
       {},
       make("th", { scope: "row", title: name }, named(name)),
-      ...cells[k].map(({ text, shade }) => {
-        const cell = make("td", { class: shade > 0.55 ? "strong" : null }, text);
+      ...cells[k].map(({ text, shade, apart }) => {
+        const cell = make("td", { class: `${shade > 0.55 ? "strong" : ""} ${apart ? "apart" : ""}` }, text);
         cell.style.setProperty("--shade", `${Math.round(Math.min(Math.max(shade, 0), 1) * 100)}%`);
         return cell;
       }),

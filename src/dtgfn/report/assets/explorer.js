@@ -70,8 +70,8 @@ function choiceField(column, id, onInput) {
   return { parts: [select], read, write };
 }
 
-function uncertaintySentence({ total, noise, model }, task) {
-  if (total < 1e-3 && task === "classes") return "Hardly any doubt.";
+function uncertaintySentence({ total, model }, task, top) {
+  if (task === "classes" && total < 0.05 * top) return "Hardly any doubt: the trees agree, and so do the rows they have seen here.";
   const share = total > 0 ? model / total : 0;
   if (share > 0.6) return "Mostly model: the trees do not agree here, or few rows were like this one. More such rows would help.";
   if (share < 0.25) return "Mostly noise: rows like this one differ by themselves. More rows would hardly help.";
@@ -97,6 +97,7 @@ class RowExplorer {
     this.report = report;
     this.browser = browser;
     this.fields = report.columns.map((column) => field(column, () => this.typed()));
+    this.fields.forEach((each, k) => each.write(middleOf(report.columns[k])));
     this.picker = make("select", { id: newId("pick") });
     this.answer = make("div", { class: "answer", "aria-live": "polite", "aria-atomic": "true" });
     this.steps = make("div", { class: "steps" });
@@ -140,8 +141,7 @@ class RowExplorer {
     const values = this.picked?.values ?? {};
     this.fields.forEach((each, k) => {
       const column = this.report.columns[k];
-      if (this.picked) each.write(values[column.name] ?? null);
-      else if (each.read() === undefined || (place === "own" && !this.report.rows?.length)) each.write(middleOf(column));
+      if (column.name in values) each.write(values[column.name]); // a wide table's rows lack what no tree asks
     });
     this.update();
   }
@@ -155,7 +155,7 @@ class RowExplorer {
   update() {
     const values = this.fields.map((each) => each.read());
     this.values = values.includes(undefined) ? null : values;
-    this.browser?.follow(this.values);
+    this.browser?.follow(this.values, this.picked?.name ?? "your row");
     this.answer.replaceChildren(...this.answerParts());
     this.showSteps();
   }
@@ -178,15 +178,12 @@ class RowExplorer {
   }
 
   noteOfTyped() {
-    const { forest } = this.report;
-    const trees = forest.n_used < forest.n_trees ? `the ${short(forest.n_used)} heaviest of ${short(forest.n_trees)} sampled trees` : `${short(forest.n_trees)} sampled trees`;
-    const gap = forest.mean_difference;
-    if (forest.exact_average) {
-      const differ = gap === null ? "" : `, which differ from that sum by ${short(gap, 2)} on average`;
-      return `The model itself sums over all trees; rows you type are answered by ${trees}${differ}.`;
-    }
-    const differ = gap ? `; they differ from the model by ${short(gap, 2)} on average` : ", as the model does";
-    return `Answered by ${trees}${differ}.`;
+    const { n_trees: all, n_used: used, mean_difference: gap, exact_average: exact, note } = this.report.forest;
+    const trees = used < all ? `the ${counted(used, "heaviest tree")} of ${short(all, 6)}` : `all ${counted(all, "distinct tree")} at hand`;
+    const who = `Rows you type are answered by ${trees}`;
+    const far = gap === null || gap === undefined || gap < 1e-6 ? "" : `; on the rows above they differ from the model by ${short(gap, 2)} on average`;
+    const same = !exact && !far ? ", with the numbers of the model itself" : far;
+    return [note, `${who}${same}.`].filter(Boolean).join(" ");
   }
 
   shown(answer, note) {
@@ -248,7 +245,7 @@ class RowExplorer {
       make("h3", {}, "Uncertainty"),
       uncertaintyBar(parts, top),
       make("p", { class: "parts" }, value("noise"), value("model"), make("span", { "data-total": parts.total }, `total ${short(parts.total, 3)}${amount}`)),
-      make("p", {}, uncertaintySentence(parts, fit.task)),
+      make("p", {}, uncertaintySentence(parts, fit.task, top)),
     ];
   }
 
@@ -264,16 +261,35 @@ class RowExplorer {
     });
     const leaf = nodes.get(path[path.length - 1]);
     const votes = this.report.fit.task === "numbers" ? said(this.report, leaf) : `${leaf.vote} (${said(this.report, leaf)})`;
+    const held = this.steps.contains(document.activeElement);
     this.steps.replaceChildren(
       make("h3", {}, `Its path through tree ${tree.rank}`),
       items.length ? make("ol", {}, ...items) : make("p", {}, "This tree asks nothing."),
       make("p", {}, "There the tree says ", named(votes), `, from ${counted(leaf.rows, "training row")}. The path is lit `, make("a", { href: "#trees" }, "in the drawing"), "."),
+      make("h3", {}, `What each of the ${counted(this.report.trees.length, "shown tree")} says of it`),
+      make("ol", { class: "votes" }, ...this.report.trees.map((each, place) => make("li", {}, this.vote(each, place)))),
     );
+    if (held) this.steps.querySelector("[aria-current]").focus({ preventScroll: true });
     return undefined;
+  }
+
+  // What one tree says of the row, with its lit path; a button that shows this tree.
+  vote(tree, place) {
+    const path = pathThrough(tree, this.values);
+    const leaf = byId(tree).get(path[path.length - 1]);
+    const words = this.report.fit.task === "numbers" ? short(leaf.value[0]) : leaf.vote;
+    const button = make(
+      "button",
+      { type: "button", "aria-current": place === this.browser.place ? "true" : null, "aria-label": `Tree ${tree.rank} says ${words}: show it` },
+      thumbnail(this.report, tree, path),
+      make("span", {}, named(words)),
+    );
+    button.addEventListener("click", () => this.browser.show(place));
+    return button;
   }
 }
 
-// Something to begin with where there are no rows to pick.
+// Something to begin with, before a row is picked.
 function middleOf(column) {
   if (column.kind === "number") return column.thresholds?.length ? column.thresholds[column.thresholds.length >> 1] : 0;
   return column.kind === "boolean" ? false : (column.categories[0] ?? null);

@@ -90,11 +90,12 @@ function importancesSection({ importances, n_importances: all }) {
 
 function coOccurrenceSection({ co_occurrence: pairs }) {
   if (!pairs || pairs.names.length < 2) return null;
-  const largest = Math.max(...pairs.lift.flat().filter((number) => number !== null), 1);
   const cellsOf = {
     probability: (p) => ({ text: p.toFixed(2), shade: p }),
     lift: (lift) =>
-      lift === null ? { text: "–", shade: 0 } : { text: lift.toFixed(2), shade: lift / largest },
+      lift === null
+        ? { text: "–", shade: 0 }
+        : { text: lift.toFixed(2), shade: Math.min(Math.abs(Math.log2(lift || 1e-9)) / 2, 1), apart: lift < 1 },
   };
   const told = {
     probability: "Probability that one tree uses both columns; on the diagonal, that it uses the column at all.",
@@ -120,7 +121,8 @@ function historySection({ history }) {
   const evidence = /elbo|evidence|log_z/i;
   const charts = series.map(({ key, name, y, unit }) => {
     const known = evidence.test(key) ? (history.log_evidence ?? null) : null;
-    const caption = unit ? `${name} (${unit})` : name;
+    const dashed = known === null ? "" : make("small", {}, ` dashed: log evidence ${short(known, 6)}`);
+    const caption = make("span", {}, unit ? `${name}, ${unit}` : name, dashed);
     return figure(caption, curve(`${name} while fitting`, history.x_name, unit, history.x, y, known));
   });
   return section(
@@ -150,11 +152,12 @@ const HELD_OUT = {
 
 function heldOutSection({ held_out: held, fit }) {
   if (!held) {
-    const way = fit.task === "anomalies" ? "rows whose truth is known" : "rows the model has not seen";
+    const rows = fit.task === "anomalies" ? "rows of which the truth is known" : "rows that the model has not seen";
     return section(
       "held-out",
       "On held-out rows",
-      `No held-out rows were given, so nothing here checks the predictions. Make the report with ${way} to see.`,
+      "No held-out rows were given, so nothing here checks the predictions.",
+      make("p", { class: "explanation" }, make("code", {}, "model.report(X, y)"), ` with ${rows} would.`),
     );
   }
   const facts = Object.entries(HELD_OUT)
@@ -168,7 +171,11 @@ function heldOutSection({ held_out: held, fit }) {
   if (held.reliability?.some((bin) => bin.rows > 0)) {
     figures.push(figure("Calibration: on the diagonal, probabilities mean what they say", reliability(held.reliability)));
   }
-  if (held.confusion) figures.push(figure("Confusion: truth in rows, prediction in columns", confusion(held.confusion)));
+  if (held.confusion) {
+    const { labels, n_labels: all } = held.confusion;
+    const some = all > labels.length ? ` (the ${labels.length} most confused of ${all} classes)` : "";
+    figures.push(figure(`Confusion: truth in rows, prediction in columns${some}`, confusion(held.confusion)));
+  }
   if (held.points?.length) figures.push(figure("Truth against prediction, with intervals", scatter(held.points)));
   if (figures.length) parts.push(make("div", { class: "pair" }, ...figures));
   return section("held-out", "On held-out rows", "", ...parts);

@@ -47,6 +47,7 @@ class TreeBrowser {
     this.tip = make("div", { class: "tip", role: "tooltip", id: newId("tip"), hidden: true });
     this.canvas = drawn({ class: "canvas" }, (width) => this.paint(width));
     this.box = make("div", { class: "tree-box" }, this.canvas, this.tip);
+    this.lit = make("p", { class: "note" });
     this.text = make("pre", { tabindex: 0, "aria-label": "This tree as text" });
     this.list = make("ol", { class: "tree-list", "aria-label": "The most probable trees" });
     this.previous = make("button", { type: "button" }, "← Previous");
@@ -72,6 +73,7 @@ class TreeBrowser {
       this.list,
       make("div", { class: "controls" }, this.previous, this.caption, this.next),
       this.box,
+      this.lit,
       make("details", { class: "as-text" }, make("summary", {}, "This tree as text"), copy, this.text),
     );
     element.addEventListener("keydown", (event) => this.onKey(event));
@@ -144,8 +146,10 @@ class TreeBrowser {
   }
 
   // Light up the path of a row in all trees; null puts the lights out.
-  follow(values) {
+  follow(values, name) {
     this.values = values;
+    const chosen = make("a", { href: "#explorer" }, "Ask about a row");
+    this.lit.replaceChildren(...(values ? ["Lit: the path of ", named(name), ". ", chosen, " to change it."] : []));
     this.light();
     this.buttons.forEach((button, k) => {
       const path = values && pathThrough(this.report.trees[k], values);

@@ -115,7 +115,7 @@ function edge(layout, from, to, share) {
     });
   }
   const [x1, y1] = [from.x + from.width / 2, from.y + from.height];
-  const [x2, y2] = [to.x + to.width / 2, to.y];
+  const [x2, y2] = [to.x + to.width / 2, to.y - LABEL];
   const bend = (y2 - y1) / 2;
   return draw("path", {
     d: `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`,
@@ -135,8 +135,8 @@ function edges(report, tree, layout) {
       const path = edge(layout, layout.places.get(node.id), to, nodes.get(id).rows / all);
       below.append(fill(path, { class: "edge", "data-to": id }, []));
       if (layout.outline) return;
-      const text = clip(words[side], to.width + GAP_X - 12, SMALL);
-      const place = [to.x + to.width / 2, to.y - 11];
+      const text = clip(words[side], to.width + GAP_X - 8, SMALL);
+      const place = [to.x + to.width / 2, to.y - 6];
       above.append(line(text, ...place, { class: "edge-label", "data-to": id, "text-anchor": "middle" }));
     });
   }
@@ -183,7 +183,7 @@ function lightUp(svg, path) {
 }
 
 function thumbnail(report, tree, path = []) {
-  const [width, height] = [88, 54];
+  const [width, height] = [64, 48];
   const places = thumbnailPlaces(tree, width, height);
   const svg = draw("svg", { width, height, class: "thumbnail", "aria-hidden": "true", focusable: "false" });
   for (const node of tree.nodes.filter((each) => each.parent !== null)) {

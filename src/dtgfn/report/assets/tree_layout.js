@@ -2,7 +2,8 @@
 
 const BOX_HEIGHT = 86;
 const GAP_X = 16;
-const GAP_Y = 56;
+const GAP_Y = 62;
+const LABEL = 20; // of the gap, right above a box: which way this is
 const BOX_WIDTHS = [176, 152, 128]; // the widest that fits is taken, else the last
 const MARGIN = 8;
 const OUTLINE_BELOW = 640; // pixels; narrower boxes get the outline if the tree does not fit
