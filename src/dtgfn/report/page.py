@@ -128,9 +128,8 @@ def _facts(report: Mapping[str, Any]) -> str:
     if changed:
         items = "".join(f"<li><code>{_text(each)}</code></li>" for each in changed)
         chips = f'<ul class="chips">{items}</ul>'
-        found.append(
-            f'<div class="whole"><dt>Settings that differ from the default</dt><dd>{chips}</dd></div>'
-        )
+        name = "Settings that differ from the default"
+        found.append(f'<div class="whole"><dt>{name}</dt><dd>{chips}</dd></div>')
     return "".join(found)
 
 
@@ -169,7 +168,8 @@ def _items(items: Iterable[Mapping[str, Any]]) -> str:
     found = []
     for item in items:
         word, sign = LEVELS[item["level"]]
-        badge = f'<span class="badge {item["level"]}">{_icon(sign)}<span class="word">{word}</span></span>'
+        said = f'{_icon(sign)}<span class="word">{word}</span>'
+        badge = f'<span class="badge {item["level"]}">{said}</span>'
         found.append(
             f'<li><p class="name"><span>{_text(item["name"])}</span>{badge}</p>'
             f'<p class="value">{_text(item["text"])}</p>'

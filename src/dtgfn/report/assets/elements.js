@@ -22,6 +22,9 @@ const draw = (tag, attributes = {}, ...children) =>
 // A name from the data; isolated, so that text from right to left stays within its bounds.
 const named = (text) => make("bdi", {}, String(text));
 
+// The same within a longer text.
+const isolated = (text) => `\u2068${text}\u2069`;
+
 let counter = 0;
 const newId = (stem) => `${stem}-${++counter}`;
 

@@ -1,6 +1,7 @@
 // Row explorer: pick or type a row, and see what the trees say of it and how sure they are.
 
 const MISSING = "missing";
+const MOST_FIELDS = 12; // before they are folded away
 const OTHER = Symbol("a category that training did not have");
 
 // The input of one column; `read()` gives its value, null if missing, undefined if unreadable.
@@ -113,20 +114,36 @@ class RowExplorer {
 
   element() {
     const used = this.usedColumns();
-    const all = this.fields.map((each, k) => [each.element, k]);
-    const asked = all.filter(([, k]) => used.has(k)).map(([element]) => element);
-    const others = all.filter(([, k]) => !used.has(k)).map(([element]) => element);
+    const places = this.byImportance();
+    const asked = places.filter((k) => used.has(k));
+    const others = places.filter((k) => !used.has(k));
     const inputs = make("form", { class: "inputs", "aria-label": "Values of the row" });
     inputs.addEventListener("submit", (event) => event.preventDefault());
     inputs.append(
       make("div", { class: "field picker" }, make("label", { for: this.picker.id }, "Row"), this.picker),
-      make("div", { class: "fields" }, ...asked),
+      this.fieldGroup(asked.slice(0, MOST_FIELDS)),
+      this.foldedFields(asked.slice(MOST_FIELDS), "more column", "that trees ask about"),
+      this.foldedFields(others, "column", "that no tree asks about"),
     );
-    if (others.length) {
-      const words = `${counted(others.length, "column")} that no tree asks about`;
-      inputs.append(make("details", {}, make("summary", {}, words), make("div", { class: "fields" }, ...others)));
-    }
     return make("div", { class: "explorer" }, inputs, make("div", { class: "outcome" }, this.answer, this.steps));
+  }
+
+  fieldGroup(places) {
+    return make("div", { class: "fields" }, ...places.map((k) => this.fields[k].element));
+  }
+
+  foldedFields(places, word, which) {
+    if (!places.length) return "";
+    const summary = make("summary", {}, `${counted(places.length, word)} ${which}`);
+    return make("details", {}, summary, this.fieldGroup(places));
+  }
+
+  // Places of the columns, the most important first.
+  byImportance() {
+    const rank = new Map((this.report.importances ?? []).map(({ name }, k) => [name, k]));
+    const columns = this.report.columns;
+    const of = (k) => rank.get(columns[k].name) ?? rank.size;
+    return columns.map((_, k) => k).sort((a, b) => of(a) - of(b));
   }
 
   usedColumns() {
@@ -238,13 +255,15 @@ class RowExplorer {
 
   shownUncertainty(parts) {
     const { fit } = this.report;
-    const [unit, top] = fit.task === "classes" ? ["nats", Math.log(Math.max(fit.classes.length, 2))] : ["variance", parts.total || 1];
-    const amount = fit.task === "classes" ? ` of at most ${short(top, 3)} ${unit}` : ` (${unit})`;
-    const value = (key) => make("span", { class: `part ${key}`, [`data-${key}`]: parts[key] }, `${key} ${short(parts[key], 3)}`);
+    const classes = fit.task === "classes";
+    const top = classes ? Math.log(Math.max(fit.classes.length, 2)) : parts.total || 1;
+    const amount = (key) => (classes ? short(parts[key], 3) : percent(parts[key] / top));
+    const value = (key) => make("span", { class: `part ${key}`, [`data-${key}`]: parts[key] }, `${key} ${amount(key)}`);
+    const total = classes ? `total ${short(parts.total, 3)} of at most ${short(top, 3)} nats` : `of a variance of ${short(parts.total)}`;
     return [
       make("h3", {}, "Uncertainty"),
       uncertaintyBar(parts, top),
-      make("p", { class: "parts" }, value("noise"), value("model"), make("span", { "data-total": parts.total }, `total ${short(parts.total, 3)}${amount}`)),
+      make("p", { class: "parts" }, value("noise"), value("model"), make("span", { "data-total": parts.total }, total)),
       make("p", {}, uncertaintySentence(parts, fit.task, top)),
     ];
   }
@@ -260,7 +279,7 @@ class RowExplorer {
       return make("li", {}, named(node.then === path[k + 1] ? node.rule : node.other));
     });
     const leaf = nodes.get(path[path.length - 1]);
-    const votes = this.report.fit.task === "numbers" ? said(this.report, leaf) : `${leaf.vote} (${said(this.report, leaf)})`;
+    const votes = this.report.fit.task === "numbers" ? said(this.report, leaf) : `${isolated(leaf.vote)} (${said(this.report, leaf)})`;
     const held = this.steps.contains(document.activeElement);
     this.steps.replaceChildren(
       make("h3", {}, `Its path through tree ${tree.rank}`),

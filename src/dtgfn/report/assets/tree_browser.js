@@ -136,8 +136,6 @@ class TreeBrowser {
     const wide = layout.width > width;
     const holder = wide ? scroller("The tree, which is wider than the page", svg) : make("div", {}, svg);
     holder.classList.add("holder");
-    const root = layout.places.get(rootOf(this.tree).id);
-    requestAnimationFrame(() => (holder.scrollLeft = root.x + root.width / 2 - width / 2));
     return holder;
   }
 

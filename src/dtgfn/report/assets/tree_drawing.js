@@ -85,14 +85,16 @@ function boxContents(report, tree, node, { x, y, width }) {
   return found;
 }
 
-// Contents of a row of the outline: how one gets here, what is asked or said, the bar, the rows.
-function rowContents(report, tree, node, { x, y, width }) {
+// Contents of a flat box: how one gets here, what is asked or said, the bar, the rows.
+function rowContents(report, tree, node, { x, y, width }, kind) {
   const inner = width - 20;
   const parent = tree.nodes.find((each) => each.id === node.parent);
-  const come = parent ? (parent.then === node.id ? parent.rule : parent.other) : "all rows";
+  // Beside its parent a box need not say again which column that asks about.
+  const words = parent && (kind === "sideways" ? sides(report, parent) : [parent.rule, parent.other]);
+  const come = parent ? words[parent.then === node.id ? 0 : 1] : "all rows";
   const rows = counted(node.rows, "row");
   const room = inner - textWidth(rows, SMALL) - 12;
-  const what = node.test ? `${asked(report, node)}?` : `${node.vote ?? ""}`;
+  const what = isolated(node.test ? `${asked(report, node)}?` : node.vote);
   const says =
     report.fit.task === "numbers" ? said(report, node) : node.test ? what : `${what}  ${said(report, node)}`;
   const second = node.test && report.fit.task === "numbers" ? `${what}  (${says})` : says;
@@ -106,12 +108,21 @@ function rowContents(report, tree, node, { x, y, width }) {
 
 function edge(layout, from, to, share) {
   const width = 1.25 + 5 * Math.sqrt(share);
-  if (layout.outline) {
+  if (layout.kind === "outline") {
     const x = from.x + 5;
     const y = to.y + to.height / 2;
     return draw("path", {
       d: `M${x} ${from.y + from.height}V${y}H${to.x}`,
       "stroke-width": 1.5,
+    });
+  }
+  if (layout.kind === "sideways") {
+    const [x1, y1] = [from.x + from.width, from.y + from.height / 2];
+    const [x2, y2] = [to.x, to.y + to.height / 2];
+    const bend = (x2 - x1) / 2;
+    return draw("path", {
+      d: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`,
+      "stroke-width": width,
     });
   }
   const [x1, y1] = [from.x + from.width / 2, from.y + from.height];
@@ -134,7 +145,7 @@ function edges(report, tree, layout) {
       const to = layout.places.get(id);
       const path = edge(layout, layout.places.get(node.id), to, nodes.get(id).rows / all);
       below.append(fill(path, { class: "edge", "data-to": id }, []));
-      if (layout.outline) return;
+      if (layout.kind !== "spread") return;
       const text = clip(words[side], to.width + GAP_X - 8, SMALL);
       const place = [to.x + to.width / 2, to.y - 6];
       above.append(line(text, ...place, { class: "edge-label", "data-to": id, "text-anchor": "middle" }));
@@ -152,7 +163,7 @@ function drawTree(report, tree, width) {
   const group = draw("g", {});
   downwards(tree).forEach(({ node }, place) => {
     const box = layout.places.get(node.id);
-    const contents = layout.outline ? rowContents : boxContents;
+    const contents = layout.kind === "spread" ? boxContents : rowContents;
     group.append(
       draw(
         "g",
@@ -165,7 +176,7 @@ function drawTree(report, tree, width) {
         },
         draw("title", {}, ""), // or the browser shows the tree's own title as a tooltip
         draw("rect", { ...box, rx: node.test ? 10 : 4, class: "box" }),
-        ...contents(report, tree, node, box),
+        ...contents(report, tree, node, box, layout.kind),
       ),
     );
   });
@@ -184,7 +195,7 @@ function lightUp(svg, path) {
 
 function thumbnail(report, tree, path = []) {
   const [width, height] = [64, 48];
-  const places = thumbnailPlaces(tree, width, height);
+  const { places, radius } = thumbnailPlaces(tree, width, height);
   const svg = draw("svg", { width, height, class: "thumbnail", "aria-hidden": "true", focusable: "false" });
   for (const node of tree.nodes.filter((each) => each.parent !== null)) {
     const [from, to] = [places.get(node.parent), places.get(node.id)];
@@ -195,7 +206,7 @@ function thumbnail(report, tree, path = []) {
     const best = node.value.indexOf(Math.max(...node.value));
     const leaf = report.fit.classes ? `block ${colourOf(best)}` : "point";
     svg.append(
-      draw("circle", { cx: x, cy: y, r: node.test ? 2 : 4, class: node.test ? "knot" : leaf, "data-node": node.id }),
+      draw("circle", { cx: x, cy: y, r: node.test ? radius / 2 : radius, class: node.test ? "knot" : leaf, "data-node": node.id }),
     );
   }
   lightUp(svg, path);

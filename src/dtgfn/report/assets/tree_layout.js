@@ -1,14 +1,16 @@
-// Tree layout: where the nodes of a tree go, spread out from the top or as an outline.
+// Tree layout: where the nodes of a tree go: from the top, from the left, or as an outline.
 
 const BOX_HEIGHT = 86;
 const GAP_X = 16;
 const GAP_Y = 62;
 const LABEL = 20; // of the gap, right above a box: which way this is
-const BOX_WIDTHS = [176, 152, 128]; // the widest that fits is taken, else the last
+const BOX_WIDTHS = [176, 152, 128]; // the widest that fits is taken
 const MARGIN = 8;
-const OUTLINE_BELOW = 640; // pixels; narrower boxes get the outline if the tree does not fit
+const OUTLINE_BELOW = 640; // pixels; trees too wide become an outline there, else grow sideways
 const ROW_HEIGHT = 66;
 const ROW_GAP = 10;
+const COLUMN_GAP = 34;
+const COLUMN_WIDTHS = [140, 190]; // at least and at most
 
 function byId(tree) {
   return new Map(tree.nodes.map((node) => [node.id, node]));
@@ -65,7 +67,7 @@ function spread(tree, boxWidth) {
   put(rootOf(tree), whole, middle, 0);
   return {
     places,
-    outline: false,
+    kind: "spread",
     width: middle + Math.max(...whole.right) + boxWidth / 2 + MARGIN,
     height: 2 * MARGIN + whole.left.length * (BOX_HEIGHT + GAP_Y) - GAP_Y,
   };
@@ -83,14 +85,38 @@ function outline(tree, width) {
     places.set(node.id, { x, y, width: width - x - MARGIN / 2, height: ROW_HEIGHT });
   });
   const height = 2 * MARGIN + rows.length * (ROW_HEIGHT + ROW_GAP) - ROW_GAP;
-  return { places, outline: true, width, height };
+  return { places, kind: "outline", width, height };
+}
+
+// From left to right, a leaf below the other: for trees that are wider than the page.
+function sideways(tree, width) {
+  const nodes = byId(tree);
+  const columns = tree.depth + 1;
+  const room = (width - 2 * MARGIN - COLUMN_GAP * (columns - 1)) / columns;
+  const wide = Math.min(Math.max(room, COLUMN_WIDTHS[0]), COLUMN_WIDTHS[1]);
+  const places = new Map();
+  let next = MARGIN;
+  const put = (node, depth) => {
+    let y = next;
+    if (node.test) {
+      y = (put(nodes.get(node.then), depth + 1) + put(nodes.get(node.else), depth + 1)) / 2;
+    } else {
+      next += ROW_HEIGHT + ROW_GAP;
+    }
+    const x = MARGIN + depth * (wide + COLUMN_GAP);
+    places.set(node.id, { x, y, width: wide, height: ROW_HEIGHT });
+    return y;
+  };
+  put(rootOf(tree), 0);
+  const total = 2 * MARGIN + columns * (wide + COLUMN_GAP) - COLUMN_GAP;
+  return { places, kind: "sideways", width: total, height: next + MARGIN - ROW_GAP };
 }
 
 function layOut(tree, width) {
   const tried = BOX_WIDTHS.map((boxWidth) => spread(tree, boxWidth));
   const fitting = tried.find((layout) => layout.width <= width);
   if (fitting) return fitting;
-  return width < OUTLINE_BELOW ? outline(tree, width) : tried[tried.length - 1];
+  return width < OUTLINE_BELOW ? outline(tree, width) : sideways(tree, width);
 }
 
 // A tree so small that it fits on a button: nodes are points.
@@ -100,6 +126,7 @@ function thumbnailPlaces(tree, width, height) {
   const low = Math.min(...whole.left);
   const span = Math.max(...whole.right) - low;
   const stepX = Math.min((width - 12) / Math.max(span, 1), 14);
+  const radius = Math.min(4, Math.max(stepX * 0.7, 1.5));
   const stepY = Math.min((height - 12) / Math.max(whole.left.length - 1, 1), 14);
   const start = (width - span * stepX) / 2;
   const places = new Map();
@@ -110,5 +137,5 @@ function thumbnailPlaces(tree, width, height) {
     put(nodes.get(node.else), shape.children[1], x + shape.half, depth + 1);
   };
   put(rootOf(tree), whole, 0, 0);
-  return places;
+  return { places, radius };
 }
