@@ -218,7 +218,7 @@ function shades(caption, rowNames, columnNames, cells) {
       {},
       make("th", { scope: "row", title: name }, named(name)),
       ...cells[k].map(({ text, shade, apart }) => {
-        const cell = make("td", { class: `${shade > 0.55 ? "strong" : ""} ${apart ? "apart" : ""}` }, text);
+        const cell = make("td", { class: apart ? "apart" : null }, text);
         cell.style.setProperty("--shade", `${Math.round(Math.min(Math.max(shade, 0), 1) * 100)}%`);
         return cell;
       }),

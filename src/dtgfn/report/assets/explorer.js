@@ -2,7 +2,6 @@
 
 const MISSING = "missing";
 const MOST_FIELDS = 12; // before they are folded away
-const OTHER = Symbol("a category that training did not have");
 
 // The input of one column; `read()` gives its value, null if missing, undefined if unreadable.
 function field(column, onInput) {
@@ -105,8 +104,7 @@ class RowExplorer {
     this.picked = null;
     const rows = report.rows ?? [];
     this.picker.append(...rows.map((row, k) => make("option", { value: k }, row.name)));
-    this.own = make("option", { value: "own" }, "a row of your own");
-    this.picker.append(this.own);
+    if (report.forest) this.picker.append(make("option", { value: "own" }, "a row of your own"));
     this.picker.addEventListener("change", () => this.pick(this.picker.value));
     browser?.listeners.push(() => this.showSteps());
     this.pick(rows.length ? 0 : "own");
@@ -121,9 +119,14 @@ class RowExplorer {
     inputs.addEventListener("submit", (event) => event.preventDefault());
     inputs.append(
       make("div", { class: "field picker" }, make("label", { for: this.picker.id }, "Row"), this.picker),
-      this.fieldGroup(asked.slice(0, MOST_FIELDS)),
-      this.foldedFields(asked.slice(MOST_FIELDS), "more column", "that trees ask about"),
-      this.foldedFields(others, "column", "that no tree asks about"),
+      make(
+        "fieldset",
+        { disabled: !this.report.forest }, // without trees there is no answer to a typed row
+        make("legend", { class: "hidden" }, "Values"),
+        this.fieldGroup(asked.slice(0, MOST_FIELDS)),
+        this.foldedFields(asked.slice(MOST_FIELDS), "more column", "that trees ask about"),
+        this.foldedFields(others, "column", this.report.forest ? "that no tree asks about" : "that no shown tree asks about"),
+      ),
     );
     return make("div", { class: "explorer" }, inputs, make("div", { class: "outcome" }, this.answer, this.steps));
   }
@@ -181,7 +184,6 @@ class RowExplorer {
     if (this.values === null) return [make("p", {}, "One value is no number; mend it to see an answer.")];
     if (this.picked) return this.shown(this.picked, this.noteOfPicked());
     const { forest, fit } = this.report;
-    if (!forest) return [make("p", {}, "This report holds no trees to answer typed rows with; pick one of the rows.")];
     const answer = fit.task === "numbers" ? answerNumbers(forest, this.values) : answerClasses(forest, this.values);
     return this.shown(answer, this.noteOfTyped());
   }
@@ -189,7 +191,7 @@ class RowExplorer {
   noteOfPicked() {
     const { forest, fit } = this.report;
     const truth = this.picked.truth === null || this.picked.truth === undefined ? "" : `Truth: ${this.picked.truth}. `;
-    const name = fit.task === "classes" ? "predict_proba" : "predict";
+    const name = { classes: "predict_proba", numbers: "predict", anomalies: "score_samples" }[fit.task];
     const exact = forest?.exact_average ? ", summed over all trees" : "";
     return `${truth}Exactly what ${name} says${exact}.`;
   }
@@ -249,8 +251,11 @@ class RowExplorer {
     ];
   }
 
-  shownVerdict({ prediction }) {
-    return [make("p", { class: "headline" }, named(prediction))];
+  shownVerdict({ prediction, score }) {
+    const { anomaly } = this.report;
+    const known = score !== undefined && score !== null && anomaly;
+    const words = known ? `Score ${short(score)}; below ${short(anomaly.offset)} a row is called an anomaly.` : "";
+    return [make("p", { class: "headline", "data-score": score }, named(prediction)), make("p", {}, words)];
   }
 
   shownUncertainty(parts) {
@@ -279,7 +284,7 @@ class RowExplorer {
       return make("li", {}, named(node.then === path[k + 1] ? node.rule : node.other));
     });
     const leaf = nodes.get(path[path.length - 1]);
-    const votes = this.report.fit.task === "numbers" ? said(this.report, leaf) : `${isolated(leaf.vote)} (${said(this.report, leaf)})`;
+    const votes = this.report.fit.task === "classes" ? `${isolated(leaf.vote)} (${said(this.report, leaf)})` : said(this.report, leaf);
     const held = this.steps.contains(document.activeElement);
     this.steps.replaceChildren(
       make("h3", {}, `Its path through tree ${tree.rank}`),

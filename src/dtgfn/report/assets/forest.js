@@ -1,10 +1,14 @@
 // Forest: answer a row from the trees in the report, as predict_proba and predict do.
 
+// Stands for every category that training did not have.
+const OTHER = Symbol("never seen");
+
 // Whether a test holds of a value; null is a missing one.
 function holds(test, value) {
   if ("at_most" in test) return value !== null && value <= test.at_most;
   if ("is" in test) return value !== null && value === test.is;
   if ("is_not" in test) return value !== test.is_not;
+  if ("among" in test) return test.among.includes(value === null ? "missing" : value === OTHER ? "never seen" : value);
   return (value !== null) === test.present;
 }
 

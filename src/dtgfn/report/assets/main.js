@@ -6,7 +6,7 @@ function treesSection(report, browser) {
   const width = "Lines are the thicker the more rows take them.";
   return section(
     "trees",
-    "The most probable trees",
+    report.fit.task === "anomalies" ? "The most telling trees" : "The most probable trees",
     report.trees.length > 1 ? `${width} Point at a node, or go to it with the keyboard, for its numbers. ${keys}` : `${width} Point at a node for its numbers.`,
     classes ? legend(classes) : null,
     browser.element(),
@@ -15,7 +15,8 @@ function treesSection(report, browser) {
 
 function explorerSection(report, browser) {
   const explorer = new RowExplorer(report, browser);
-  return section("explorer", "Ask about a row", "Pick a row or type one: the answer follows at once.", explorer.element());
+  const words = report.forest ? "Pick a row or type one: the answer follows at once." : "Pick a row to see what is said of it.";
+  return section("explorer", "Ask about a row", words, explorer.element());
 }
 
 function contents(sections) {

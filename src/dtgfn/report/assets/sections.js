@@ -42,7 +42,8 @@ function importanceTable(importances, measure) {
   const low = Math.min(0, ...known);
   const high = measure === "inclusion" ? 1 : Math.max(...known, 1e-9);
   const text = measure === "gain" ? (number) => short(number, 3) : probability;
-  const rows = importances.map((row) => {
+  const sorted = [...importances].sort((a, b) => (b[measure] ?? 0) - (a[measure] ?? 0));
+  const rows = sorted.map((row) => {
     const [value, from, to] = [row[measure], row[`${measure}_low`], row[`${measure}_high`]];
     return make(
       "tr",
@@ -50,7 +51,7 @@ function importanceTable(importances, measure) {
       make("th", { scope: "row" }, named(row.name)),
       make("td", { class: "wide" }, intervalBar(low, high, value ?? 0, from, to)),
       make("td", {}, text(value)),
-      make("td", { class: "muted" }, from === null || from === to ? "exact" : `${text(from)} to ${text(to)}`),
+      make("td", { class: "muted" }, from === null ? "" : from === to ? "exact" : `${text(from)} to ${text(to)}`),
     );
   });
   return table("Importance of each column", ["column", "", "value", "interval"], rows);
@@ -192,7 +193,7 @@ function confusion({ labels, counts }) {
 function anomalySection({ anomaly }) {
   if (!anomaly?.scores) return null;
   const { edges, counts } = anomaly.scores;
-  const views = (anomaly.views ?? []).map((view) => (Array.isArray(view) ? view.join(", ") : (view.name ?? view.columns?.join(", ") ?? String(view))));
+  const views = (anomaly.views ?? []).map(({ columns, trees }) => `${columns.join(", ")}: ${counted(trees, "tree")}`);
   return section(
     "scores",
     "Scores of the training rows",
@@ -203,7 +204,7 @@ function anomalySection({ anomaly }) {
       ? make(
           "details",
           {},
-          make("summary", {}, `${views.length} views of the columns`),
+          make("summary", {}, `The sets of columns that are looked at (${views.length})`),
           make("ul", { class: "views" }, ...views.map((view) => make("li", {}, named(view)))),
         )
       : null,

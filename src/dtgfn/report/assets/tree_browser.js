@@ -81,18 +81,22 @@ class TreeBrowser {
   }
 
   listed(tree, place) {
-    const share = tree.probability ?? tree.share;
+    const shown = this.weighed(tree);
     const button = make(
       "button",
-      {
-        type: "button",
-        "aria-label": `Tree ${tree.rank}, probability ${treeProbability(share)}, ${counted(tree.n_splits, "split")}`,
-      },
+      { type: "button", "aria-label": `Tree ${tree.rank}, ${shown[0]} ${shown[1]}` },
       make("span", { class: "picture" }, thumbnail(this.report, tree)),
-      make("span", {}, make("b", {}, `${tree.rank}`), ` ${treeProbability(share)}`),
+      make("span", {}, make("b", {}, `${tree.rank}`), ` ${shown[1]}`),
     );
     button.addEventListener("click", () => this.show(place));
     return button;
+  }
+
+  // What puts a tree in its place of the list: a name and a number.
+  weighed(tree) {
+    if (this.report.fit.task === "anomalies") return ["splits:", String(tree.n_splits)];
+    if (tree.probability !== null) return ["posterior probability", treeProbability(tree.probability)];
+    return ["share of the sampled trees", treeProbability(tree.share)];
   }
 
   show(place) {
@@ -121,8 +125,7 @@ class TreeBrowser {
   captionParts() {
     const tree = this.tree;
     const parts = [make("b", {}, `Tree ${tree.rank} of ${this.report.trees.length}`)];
-    if (tree.probability !== null) parts.push(`posterior probability ${treeProbability(tree.probability)}`);
-    else parts.push(`${percent(tree.share)} of the sampled trees`);
+    if (this.report.fit.task !== "anomalies") parts.push(this.weighed(tree).join(" "));
     parts.push(`${counted(tree.n_splits, "split")}, depth ${tree.depth}`);
     if (tree.log_reward !== null) parts.push(`log reward ${short(tree.log_reward, 6)}`);
     return parts.flatMap((part, k) => (k ? [" · ", part] : [part]));

@@ -1,6 +1,6 @@
 // Tree drawing: a tree as SVG, with what each node asks, holds and says.
 
-const TEXT = 13;
+const TEXT = 13; // pixels, as in the style
 const SMALL = 11.5;
 
 // What each side of a split is called, without the column's name, which the node shows already.
@@ -25,6 +25,7 @@ function said(report, node) {
     const spread = node.spread === null ? "" : ` ± ${short(node.spread, 2)}`;
     return short(node.value[0]) + spread;
   }
+  if (report.fit.task === "anomalies") return node.vote;
   return probability(Math.max(...node.value));
 }
 
@@ -35,6 +36,7 @@ function nodeSentence(report, tree, node) {
   else parts.push("root");
   if (node.test) parts.push(`split on ${asked(report, node)}`);
   if (report.fit.task === "numbers") parts.push(`${node.test ? "mean" : "says"} ${said(report, node)}`);
+  else if (!node.test && report.fit.task === "anomalies") parts.push(node.vote);
   else if (!node.test) parts.push(`says ${node.vote}, probability ${said(report, node)}`);
   parts.push(counted(node.rows, "row"));
   return parts.join("; ");
@@ -72,9 +74,11 @@ function boxContents(report, tree, node, { x, y, width }) {
     const [first, second] =
       report.fit.task === "numbers"
         ? [short(node.value[0]), node.spread === null ? "" : `± ${short(node.spread, 2)}`]
-        : [node.vote, said(report, node)];
-    found.push(line(clip(first, inner, TEXT + 1, true), middle, y + 21, { ...centre, class: "says" }));
-    found.push(line(second, middle, y + 38, { ...centre, class: "small" }));
+        : report.fit.task === "anomalies"
+          ? wrap(node.vote, inner, TEXT + 0.5, 2, true)
+          : [node.vote, said(report, node)];
+    found.push(line(clip(first, inner, TEXT + 0.5, true), middle, y + 21, { ...centre, class: "says" }));
+    found.push(line(second ?? "", middle, y + 38, { ...centre, class: "small" }));
   }
   found.push(bar(report, tree, node, x + 10, y + 48, inner, 10));
   const held =
@@ -93,16 +97,18 @@ function rowContents(report, tree, node, { x, y, width }, kind) {
   const words = parent && (kind === "sideways" ? sides(report, parent) : [parent.rule, parent.other]);
   const come = parent ? words[parent.then === node.id ? 0 : 1] : "all rows";
   const rows = counted(node.rows, "row");
-  const room = inner - textWidth(rows, SMALL) - 12;
-  const what = isolated(node.test ? `${asked(report, node)}?` : node.vote);
-  const says =
-    report.fit.task === "numbers" ? said(report, node) : node.test ? what : `${what}  ${said(report, node)}`;
-  const second = node.test && report.fit.task === "numbers" ? `${what}  (${says})` : says;
+  const beside = textWidth(rows, SMALL) + 8;
+  const numbers = report.fit.task === "numbers";
+  const what = node.test ? asked(report, node) : report.fit.task === "classes" ? node.vote : "";
+  const says = node.test && !numbers ? "" : said(report, node);
+  const room = inner - (what && says ? textWidth(says, SMALL) + 8 : 0);
+  const strong = { class: node.test ? "asks" : "says" };
   return [
-    line(clip(come, room, SMALL), x + 10, y + 18, { class: "small" }),
-    line(rows, x + width - 10, y + 18, { class: "small", "text-anchor": "end" }),
-    line(clip(second, inner, TEXT, true), x + 10, y + 38, { class: node.test ? "asks" : "says" }),
-    bar(report, tree, node, x + 10, y + 48, inner, 9),
+    line(clip(come, inner, SMALL), x + 10, y + 18, { class: "small" }),
+    line(clip(what || says, room, TEXT + 0.5, true), x + 10, y + 37, strong),
+    what && says ? line(says, x + width - 10, y + 37, { class: "small", "text-anchor": "end" }) : null,
+    bar(report, tree, node, x + 10, y + 47, inner - beside, 9),
+    line(rows, x + width - 10, y + 55, { class: "small", "text-anchor": "end" }),
   ];
 }
 

@@ -9,7 +9,7 @@ const MARGIN = 8;
 const OUTLINE_BELOW = 640; // pixels; trees too wide become an outline there, else grow sideways
 const ROW_HEIGHT = 66;
 const ROW_GAP = 10;
-const COLUMN_GAP = 34;
+const COLUMN_GAP = 24;
 const COLUMN_WIDTHS = [140, 190]; // at least and at most
 
 function byId(tree) {
