@@ -119,7 +119,7 @@ def _facts(report: Mapping[str, Any]) -> str:
     ]
     if fit.get("seconds") is not None:
         found.append(_fact("Time", f"{fit['seconds']:.3g} s", f"report made {report['made']}"))
-    if fit.get("classes"):
+    if fit["task"] == "classes":
         found.append(_fact("Classes", str(len(fit["classes"])), _some(fit["classes"])))
     for name, key in (("Prior", "prior_sentence"), ("Leaves", "leaf_sentence")):
         if fit.get(key):

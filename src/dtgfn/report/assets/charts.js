@@ -18,7 +18,7 @@ const scale = (low, high, from, to) => (number) => from + ((to - from) * (number
 function axes(svg, { width, height, x, y, xName, yName, left = 48, right = 12, top = 12, bottom = 40, xTicks }) {
   const toX = scale(...x, left, width - right);
   const toY = scale(...y, height - bottom, top);
-  for (const number of ticks(...y)) {
+  for (const number of ticks(...y, 5)) {
     svg.append(
       draw("line", { x1: left, x2: width - right, y1: toY(number), y2: toY(number), class: "grid" }),
       line(tickText(number, y[1] - y[0]), left - 6, toY(number) + 4, { class: "tick", "text-anchor": "end" }),
@@ -30,7 +30,7 @@ function axes(svg, { width, height, x, y, xName, yName, left = 48, right = 12, t
   }
   const middle = (left + width - right) / 2;
   svg.append(line(xName, middle, height - 4, { class: "tick", "text-anchor": "middle" }));
-  if (yName) svg.append(line(yName, left, top - 1, { class: "tick" }));
+  if (yName) svg.append(line(yName, left, top - 12, { class: "tick" }));
   return { toX, toY };
 }
 
@@ -115,7 +115,9 @@ function curveRange(values, known) {
 }
 
 function padded([low, high]) {
-  const room = (high - low) * 0.06 || Math.abs(high) * 0.05 || 1;
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  const flat = high - low <= 1e-9 * size; // but for rounding: there must be room for ticks
+  const room = flat ? size * 0.05 || 1 : (high - low) * 0.06;
   return [low - room, high + room];
 }
 
@@ -131,7 +133,7 @@ function reliability(bins) {
     const svg = picture(width, height, "Calibration on held-out rows", full.map(words).join("; "));
     const { toX, toY } = axes(svg, {
       ...{ width, height, x: [0, 1], y: [0, 1], xName: "probability said", yName: "share right" },
-      ...{ top: 22, xTicks: [0, 0.2, 0.4, 0.6, 0.8, 1] },
+      ...{ top: 28, xTicks: [0, 0.2, 0.4, 0.6, 0.8, 1] },
     });
     svg.append(draw("line", { x1: toX(0), y1: toY(0), x2: toX(1), y2: toY(1), class: "known" }));
     const points = full.map((bin) => `${toX(bin.mean_probability)},${toY(bin.share_right)}`);
@@ -161,7 +163,7 @@ function scatter(points) {
       ...[width, height, "Predictions of held-out rows"],
       `${points.length} rows: truth against prediction with its interval`,
     );
-    const frame = { width, height, x: range, y: range, xName: "prediction", yName: "truth", left: 56, top: 22 };
+    const frame = { width, height, x: range, y: range, xName: "prediction", yName: "truth", left: 56, top: 28 };
     const { toX, toY } = axes(svg, frame);
     const ends = { x1: toX(range[0]), y1: toY(range[0]), x2: toX(range[1]), y2: toY(range[1]) };
     svg.append(draw("line", { ...ends, class: "known" }));

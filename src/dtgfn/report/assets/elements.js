@@ -97,7 +97,10 @@ function probability(p) {
 }
 
 // Tiny probabilities of single trees still differ: two digits of them.
-const treeProbability = (p) => (p !== null && p > 0 && p < 0.001 ? p.toExponential(1) : probability(p));
+function treeProbability(p) {
+  if (p === null || p >= 0.001 || p <= 0) return probability(p);
+  return p < 1e-5 ? p.toExponential(1) : String(Number(p.toPrecision(2)));
+}
 
 const percent = (share) => `${short(share * 100, 3)} %`;
 

@@ -284,7 +284,7 @@ class RowExplorer {
       return make("li", {}, named(node.then === path[k + 1] ? node.rule : node.other));
     });
     const leaf = nodes.get(path[path.length - 1]);
-    const votes = this.report.fit.task === "classes" ? `${isolated(leaf.vote)} (${said(this.report, leaf)})` : said(this.report, leaf);
+    const votes = this.report.fit.task === "classes" ? `${isolated(leaf.vote)} (${said(this.report, leaf)})` : { numbers: said(this.report, leaf) }[this.report.fit.task] ?? leaf.vote;
     const held = this.steps.contains(document.activeElement);
     this.steps.replaceChildren(
       make("h3", {}, `Its path through tree ${tree.rank}`),
@@ -301,7 +301,7 @@ class RowExplorer {
   vote(tree, place) {
     const path = pathThrough(tree, this.values);
     const leaf = byId(tree).get(path[path.length - 1]);
-    const words = this.report.fit.task === "numbers" ? short(leaf.value[0]) : leaf.vote;
+    const words = { classes: leaf.vote, numbers: short(leaf.value[0]) }[this.report.fit.task] ?? said(this.report, leaf);
     const button = make(
       "button",
       { type: "button", "aria-current": place === this.browser.place ? "true" : null, "aria-label": `Tree ${tree.rank} says ${words}: show it` },

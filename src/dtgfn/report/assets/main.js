@@ -3,7 +3,8 @@
 function treesSection(report, browser) {
   const classes = report.fit.classes;
   const keys = "Arrow keys left and right change the tree; up and down move through its nodes.";
-  const width = "Lines are the thicker the more rows take them.";
+  const dense = "A leaf tells how many times as dense training rows are there as the background: below 1 it is empty.";
+  const width = `${report.fit.task === "anomalies" ? `${dense} ` : ""}Lines are the thicker the more rows take them.`;
   return section(
     "trees",
     report.fit.task === "anomalies" ? "The most telling trees" : "The most probable trees",

@@ -119,6 +119,7 @@ function coOccurrenceSection({ co_occurrence: pairs }) {
 function historySection({ history }) {
   const series = history?.series.filter(({ y }) => y.some((number) => number !== null)) ?? [];
   if (!series.length) return null;
+  if (history.x.length < 3) return shortHistory(history, series);
   const evidence = /elbo|evidence|log_z/i;
   const charts = series.map(({ key, name, y, unit }) => {
     const known = evidence.test(key) ? (history.log_evidence ?? null) : null;
@@ -132,6 +133,15 @@ function historySection({ history }) {
     "Curves that have become level speak for a fit that was long enough.",
     make("div", { class: "pair" }, ...charts),
   );
+}
+
+// Too few points for a curve: the last ones as numbers.
+function shortHistory({ x, x_name: name }, series) {
+  const rows = series.map(({ name: word, y, unit }) =>
+    make("div", {}, make("dt", {}, word), make("dd", {}, short(y[y.length - 1]), make("span", {}, unit ?? ""))),
+  );
+  const ended = `The fit was over before there was a curve to draw; this is how it stood at ${name} ${short(x[x.length - 1])}.`;
+  return section("history", "How the fit went", ended, make("dl", { class: "facts scores" }, ...rows));
 }
 
 const HELD_OUT = {

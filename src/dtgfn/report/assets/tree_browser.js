@@ -86,7 +86,7 @@ class TreeBrowser {
       "button",
       { type: "button", "aria-label": `Tree ${tree.rank}, ${shown[0]} ${shown[1]}` },
       make("span", { class: "picture" }, thumbnail(this.report, tree)),
-      make("span", {}, make("b", {}, `${tree.rank}`), ` ${shown[1]}`),
+      make("span", {}, make("b", {}, `${tree.rank}`), this.report.fit.task === "anomalies" ? "" : ` ${shown[1]}`),
     );
     button.addEventListener("click", () => this.show(place));
     return button;

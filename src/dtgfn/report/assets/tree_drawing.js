@@ -25,7 +25,7 @@ function said(report, node) {
     const spread = node.spread === null ? "" : ` ± ${short(node.spread, 2)}`;
     return short(node.value[0]) + spread;
   }
-  if (report.fit.task === "anomalies") return node.vote;
+  if (report.fit.task === "anomalies") return `${short(node.value[0] / node.value[1], 3)} ×`;
   return probability(Math.max(...node.value));
 }
 
@@ -75,10 +75,10 @@ function boxContents(report, tree, node, { x, y, width }) {
       report.fit.task === "numbers"
         ? [short(node.value[0]), node.spread === null ? "" : `± ${short(node.spread, 2)}`]
         : report.fit.task === "anomalies"
-          ? wrap(node.vote, inner, TEXT + 0.5, 2, true)
+          ? [said(report, node), "as dense"]
           : [node.vote, said(report, node)];
     found.push(line(clip(first, inner, TEXT + 0.5, true), middle, y + 21, { ...centre, class: "says" }));
-    found.push(line(second ?? "", middle, y + 38, { ...centre, class: "small" }));
+    found.push(line(second, middle, y + 38, { ...centre, class: "small" }));
   }
   found.push(bar(report, tree, node, x + 10, y + 48, inner, 10));
   const held =

@@ -10,7 +10,7 @@ const OUTLINE_BELOW = 640; // pixels; trees too wide become an outline there, el
 const ROW_HEIGHT = 66;
 const ROW_GAP = 10;
 const COLUMN_GAP = 24;
-const COLUMN_WIDTHS = [140, 190]; // at least and at most
+const COLUMN_WIDTHS = [118, 190]; // at least and at most
 
 function byId(tree) {
   return new Map(tree.nodes.map((node) => [node.id, node]));
