@@ -181,7 +181,7 @@ def compare(
     """
     if n_exact < 1:
         raise ValueError(f"n_exact={n_exact!r} is out of range; give a whole number from 1.")
-    _check_comparable(posterior, exact)
+    check_comparable(posterior, exact)
     rng = np.random.default_rng(random_state)
     truth = make_truth(exact, codes, N_TOP)
     drawn = truth.log_prob(posterior.trees)
@@ -226,7 +226,7 @@ def compare(
     )
 
 
-def _check_comparable(posterior: TreePosterior, exact: TreePosterior) -> None:
+def check_comparable(posterior: TreePosterior, exact: TreePosterior) -> None:
     """Refuse posteriors of different questions."""
     exact_solution(exact)
     if len(posterior.trees) == 0:

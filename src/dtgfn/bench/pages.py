@@ -14,7 +14,8 @@ from typing import Any
 
 from dtgfn.bench.experiment import Block, Figure
 from dtgfn.bench.markup import headings, html, inline, pipe_table, plain, slug
-from dtgfn.bench.plots import INK, NEEDS_MATPLOTLIB, PAPER, new_figure
+from dtgfn.bench.plots import NEEDS_MATPLOTLIB, new_figure
+from dtgfn.colours import INK, PAPER
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Figures of the result pages, drawn on a matplotlib figure that the caller made.
 
-Colours are Okabe and Ito's, told apart by the colour-blind; markers and dashes tell lines apart
-without colour.  Our own method has a colour that no other has, and heavier lines.
+Our own method has a colour that no other has, and heavier lines.
 """
 
 from __future__ import annotations
@@ -12,18 +11,9 @@ from itertools import cycle, pairwise
 from typing import Any
 
 from dtgfn.bench.statistics import Ranks
+from dtgfn.colours import DASHES, FAINT, INK, MARKERS, OTHERS, OURS, PAPER
 
 NEEDS_MATPLOTLIB = "Drawing figures needs matplotlib: pip install 'dtgfn[bench]'."
-
-# Pages replace these two in dark mode; no other colour may equal them.
-INK = "#1b1f24"
-PAPER = "#fefefe"
-
-FAINT = "#9aa0a6"
-OURS = "#d55e00"
-OTHERS = ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dtgfn.consensus import consensus_tree
 from dtgfn.explain import DecisionPath, decision_path, tree_text
 from dtgfn.export import export
 from dtgfn.importances import co_occurrence, importances
+from dtgfn.partial_dependence import partial_dependence
 from dtgfn.posterior import TreePosterior
 from dtgfn.rules import distinct_rules, leaf_rules
 from dtgfn.shapley import shap_values
@@ -48,6 +49,13 @@ class ExplainedEstimator:
         """Probability that a tree uses both of two columns, or its lift."""
         check_is_fitted(self, "posterior_")
         return co_occurrence(self, measure)
+
+    def partial_dependence(
+        self, column: str | int, X: Any = None, level: float = 0.9
+    ) -> pandas.DataFrame:
+        """How predictions depend on one column, with a band over the posterior."""
+        check_is_fitted(self, "posterior_")
+        return partial_dependence(self, column, X, level=level)
 
     def rules(self, trees: Which = "best") -> pandas.DataFrame:
         """Rules as a frame, one row a leaf; those of "all" trees with their probability."""

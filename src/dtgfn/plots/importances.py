@@ -1,0 +1,76 @@
+"""plot_importances: how much each column matters, with intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from dtgfn.checks import check_choice, check_whole
+from dtgfn.colours import FAINT, INK, OTHERS
+from dtgfn.importances import importances
+from dtgfn.plots.frame import axes_or_new, shortened, style
+
+SAID = {
+    "share": "share of all gain",
+    "inclusion": "probability that a tree uses the column",
+    "gain": "gain in log likelihood (nats)",
+}
+
+
+def plot_importances(
+    model: Any,
+    *,
+    measure: str = "share",
+    n_columns: int = 15,
+    level: float = 0.9,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what ``dtgfn.importances.importances`` tells, the most important column on top.
+
+    Parameters
+    ----------
+    model : fitted model or TreePosterior
+        Whose trees to ask.
+    measure : {"share", "inclusion", "gain"}
+        Share of the gain of all splits, probability that a tree uses the column, or gain in nats.
+    n_columns : int
+        Columns to show at most.
+    level : float
+        Posterior probability inside the intervals; those of ``inclusion`` say how well the sampled
+        trees tell it.
+    ax : Axes or None
+        Where to draw; None makes a new figure.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from dtgfn import infer
+    >>> posterior = infer([[1.0, 7.0], [8.0, 7.0]] * 9, ["no", "yes"] * 9,
+    ...                   engine="exact", max_depth=1, n_thresholds=3)
+    >>> ax = plot_importances(posterior, ax=Figure().subplots())
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['x0', 'x1']
+
+    """
+    check_choice("measure", measure, tuple(SAID))
+    check_whole("n_columns", n_columns, 1, 1000)
+    told = importances(model, level)
+    told = told.sort_values([measure, "inclusion"], ascending=False, kind="stable")
+    shown, left_out = told.iloc[:n_columns], max(len(told) - n_columns, 0)
+    ax = axes_or_new(ax, (6.0, 0.9 + 0.3 * len(shown)))
+    place, middle = np.arange(len(shown)), shown[measure].to_numpy()
+    low, high = (shown[f"{measure}_{end}"].to_numpy() for end in ("low", "high"))
+    ax.barh(place, middle, height=0.62, color=OTHERS[0], alpha=0.35, zorder=2)
+    ax.hlines(place, low, high, color=INK, linewidth=1.6, zorder=3)
+    ax.plot(middle, place, "o", color=OTHERS[0], markersize=6, markeredgecolor=INK, zorder=4)
+    ax.axvline(0.0, color=FAINT, linewidth=1.0, zorder=1)
+    style(ax, f"{SAID[measure]}, {level:.0%} interval", "", grid="x")
+    ax.set_yticks(place, [shortened(str(name)) for name in shown.index], parse_math=False)
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    if measure == "inclusion":
+        ax.set_xlim(0.0, 1.02)
+    if left_out:
+        ax.set_ylabel(f"{left_out} more not shown", color=INK, fontsize=9)
+    return ax

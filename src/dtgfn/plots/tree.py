@@ -1,0 +1,136 @@
+"""plot_tree: one tree, with the rows and the class mix at every node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from dtgfn.colours import FAINT, QUIET, class_colour
+from dtgfn.plots.boxes import Bar, Box, draw_box, draw_edge, draw_key, wrapped
+from dtgfn.plots.frame import axes_or_new
+from dtgfn.plots.placing import Placed, fit, inches_for, place_best
+from dtgfn.plots.scaled_text import text_width, write
+from dtgfn.tree_sets import TreeSet, Which, as_posterior, rows_text, split_text, take_tree
+
+MOST_NAMED = 8  # classes with a colour of their own
+
+
+def plot_tree(model: Any, tree: Which = "best", *, ax: Axes | None = None) -> Axes:
+    """Draw one tree: its rules, and at each node the rows and the class mix (or the number).
+
+    The tree grows downwards or to the right, whichever leaves its text larger; the first branch
+    (left, or upper) is the one where the rule holds. Edges are as wide as their share of the rows.
+
+    Parameters
+    ----------
+    model : fitted model or TreePosterior
+        Where the tree comes from.
+    tree : "best", "consensus", int or TreeBatch
+        Which one: the most probable, the one that predicts most like all, the place of a sampled
+        tree, or a batch of one.
+    ax : Axes or None
+        Where to draw; None makes a new figure, large enough for the text.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from dtgfn import DTGFNClassifier
+    >>> model = DTGFNClassifier(inference="exact", max_depth=1, n_thresholds=3)
+    >>> model = model.fit([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5)
+    >>> ax = plot_tree(model, ax=Figure().subplots())
+    >>> [text.get_text() for text in ax.texts][:2]
+    ['x0 ≤ 5', '20 rows']
+
+    """
+    chosen = take_tree(model, tree)
+    boxes = node_boxes(chosen)
+    sizes = [box.size for box in boxes]
+    left = chosen.trees.left[0, : len(boxes)].tolist()
+    placed = place_best(sizes, left, ax)
+    names = chosen.outputs if chosen.classes is not None else ()
+    names = names if 1 < len(names) <= MOST_NAMED else ()
+    width = max(placed.size[0], 2 * max((text_width(name, 8.5) for name in names), default=0.0))
+    if ax is None:
+        ax = axes_or_new(None, inches_for(width + 20, placed.size[1] + 60))
+    ax = axes_or_new(ax)
+    for box, (x, y) in zip(boxes, placed.centre, strict=True):
+        draw_box(ax, box, x, y)
+    _draw_edges(ax, chosen, placed, sizes)
+    middle = placed.size[0] / 2
+    low = -placed.size[1]
+    if names:
+        low = draw_key(ax, names, middle - width / 2, middle + width / 2, low - 20)
+    fit(ax, (middle - width / 2 - 6, low - 6), (middle + width / 2 + 6, 6.0))
+    ax.set_title(_title(model, tree), fontsize=10, color=QUIET)
+    return ax
+
+
+def _title(model: Any, tree: Which) -> str:
+    if isinstance(tree, str) and tree == "consensus":
+        return "the tree that predicts most like the whole posterior"
+    if tree is not None and not isinstance(tree, str):
+        return f"sampled tree {tree}" if isinstance(tree, int | np.integer) else ""
+    posterior = as_posterior(model)
+    chance = posterior.best_probability
+    known = f", posterior probability {chance:.2g}" if np.isfinite(chance) else ""
+    return f"the most probable tree{known}"
+
+
+def node_boxes(chosen: TreeSet) -> list[Box]:
+    """What each node of the first tree shows."""
+    boxes = []
+    for node in range(int(chosen.trees.n_nodes[0])):
+        bar, foot = _bar(chosen, node), rows_text(chosen.rows[0, node])
+        if chosen.trees.feature[0, node] >= 0:
+            rule = split_text(chosen, 0, node)[0].replace("<=", "≤")
+            boxes.append(Box(wrapped(rule), bar, foot))
+            continue
+        value = chosen.value[0, node]
+        edge = FAINT
+        if chosen.classes is not None:
+            best = int(np.argmax(value))
+            edge = class_colour(best)
+            head = (*wrapped(chosen.outputs[best]), f"{value[best]:.3f}")
+        elif chosen.spread is not None:
+            head = (f"{value[0]:.4g} ± {chosen.spread[0, node]:.2g}",)
+        else:
+            head = tuple(f"{number:.4g}" for number in value[:3])
+        boxes.append(Box(head, bar, foot, edge, bold=True))
+    return boxes
+
+
+def _bar(chosen: TreeSet, node: int) -> Bar:
+    if chosen.counts is not None:
+        counts = chosen.counts[0, node]
+        return Bar(shares=(counts / max(counts.sum(), 1e-300)).tolist())
+    used = slice(0, int(chosen.trees.n_nodes[0]))
+    value = chosen.value[0, used, 0]
+    spread = chosen.spread[0, used] if chosen.spread is not None else np.zeros_like(value)
+    low, high = float((value - spread).min()), float((value + spread).max())
+    width = high - low or 1.0
+    ends = value[node] - spread[node], value[node], value[node] + spread[node]
+    one, two, three = ((float(end) - low) / width for end in ends)
+    return Bar(number=(one, two, three))
+
+
+def _draw_edges(
+    ax: Axes, chosen: TreeSet, placed: Placed, sizes: list[tuple[float, float]]
+) -> None:
+    """Draw edges as wide as their share of all rows, named yes and no."""
+    rows = chosen.rows[0] / max(chosen.rows[0, 0], 1e-300)
+    for node, (x, y) in enumerate(placed.centre):
+        child = int(chosen.trees.left[0, node])
+        if child < 0:
+            continue
+        for at, said in ((child, "yes"), (child + 1, "no")):
+            a, b = placed.centre[at]
+            width = 1.0 + 7.0 * float(rows[at])
+            if placed.downwards:
+                start, end = (x, y - sizes[node][1] / 2), (a, b + sizes[at][1] / 2)
+            else:
+                start, end = (x + sizes[node][0] / 2, y), (a - sizes[at][0] / 2, b)
+            draw_edge(ax, start, end, width, placed.downwards, FAINT, 0.55)
+            middle = start[0] * 0.45 + end[0] * 0.55, start[1] * 0.45 + end[1] * 0.55
+            write(ax, *middle, said, 7.0, color=QUIET, zorder=2)
