@@ -17,13 +17,13 @@ from dtgfn import DTGFNClassifier
 
 
 def draw_rows(n_rows, seed):
-    """A strip of coin tosses at the lower middle, and hardly any rows for 6 < x < 8.5."""
+    """Coin tosses at the lower left, hardly any rows for 6 < x < 8.5, clear cases elsewhere."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0, 10, (n_rows, 2))
     X = X[(X[:, 0] < 6) | (X[:, 0] > 8.5) | (rng.random(n_rows) < 0.02)]
-    tossed = (X[:, 0] > 3) & (X[:, 0] < 6) & (X[:, 1] < 5)
-    share = np.where(tossed, 0.5, np.where(X[:, 0] < 7, 0.03, 0.97))
-    return X, np.where(rng.random(len(X)) < share, "blue", "red")
+    tossed = (X[:, 0] < 4) & (X[:, 1] < 5)
+    share = np.where(tossed, 0.5, np.where(X[:, 0] < 7.25, 0.02, 0.98))
+    return X, np.where(rng.random(len(X)) < share, "blue", "orange")
 
 
 X, y = draw_rows(300, seed=4)
@@ -44,8 +44,8 @@ entropy = -(votes * np.log(np.maximum(votes, 1e-12))).sum(axis=1)
 
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), layout="constrained", sharey=True)
 axes[0].set_title("the rows")
-for colour in ("blue", "red"):
-    axes[0].plot(*X[y == colour].T, ".", color={"blue": "tab:blue", "red": "tab:red"}[colour])
+for colour in ("blue", "orange"):
+    axes[0].plot(*X[y == colour].T, ".", color=f"tab:{colour}")
 axes[0].set_box_aspect(1)
 maps = {"noise": doubt.noise, "model": doubt.model, "a forest's entropy": entropy}
 for ax, (name, values) in zip(axes[1:], maps.items(), strict=True):
@@ -61,9 +61,9 @@ colours = figure.colorbar(shades, ax=axes, label="nats", shrink=0.85)
 # Does the promise hold?
 # ----------------------
 # If "model" is what more rows remove, then more rows must remove it, and leave noise as it is. So we draw more
-# and ask at two places, in the middle of the tosses and in the middle of the gap.
+# and ask at two places, among the tosses and in the gap.
 
-places = {"tossed coins": [4.5, 2.5], "gap": [7.0, 5.0]}
+places = {"tossed coins": [2.0, 2.5], "gap": [6.8, 5.0]}
 sizes = (100, 300, 1000, 3000, 10000)
 noise, unknown = [], []
 for size in sizes:
@@ -80,6 +80,8 @@ axes[0].set_ylabel("nats")
 legend = axes[0].legend()
 
 # %%
+# It holds. (With the fewest rows it is not even settled how many regions there are, so both parts are vague.)
+#
 # Limits
 # ------
 # Trees are constant beyond their last threshold, so far outside of the training range the doubt is that of
