@@ -64,8 +64,8 @@ ax = plot_tree(model, "consensus")
 # %%
 
 document = json.loads(model.export("json", trees="consensus"))
-print(json.dumps(document["trees"][0]["root"]["test"]), "of column", document["columns"][0]["name"])
-print(model.export("mermaid", trees="consensus"))
+test = document["trees"][0]["root"]["test"]
+print("first test:", test, "where that column is", document["columns"][test["column"]]["name"])
 
 # %%
 # Limits
