@@ -307,7 +307,7 @@ def encode(binner: Binner, table: Table, *, allow_extra: bool = False) -> npt.ND
             codes[:, place] = np.searchsorted(spec.thresholds, numbers) + np.isnan(numbers)
         elif len(feature.thresholds):
             if feature.column not in located:
-                located = {feature.column: _category_places(spec, column)}
+                located = {feature.column: category_places(spec, column)}
             wanted = [*spec.categories, None].index(feature.category)
             codes[:, place] = located[feature.column] == wanted
     return codes
@@ -361,7 +361,7 @@ def numbers_like(spec: ColumnSpec, column: Column) -> Floats:
     return numbers
 
 
-def _category_places(spec: ColumnSpec, column: Column) -> npt.NDArray[np.int16]:
+def category_places(spec: ColumnSpec, column: Column) -> npt.NDArray[np.int16]:
     """Place of every row's category in spec.categories, their number if missing, else -1."""
     place: dict[object, int] = {text: index for index, text in enumerate(spec.categories)}
     cells: Iterable[Any] = column.values.tolist()

@@ -12,7 +12,7 @@ from dtgfn.binning_state import binner_from_dict, binner_to_dict
 from dtgfn.checks import check_range
 from dtgfn.emptiness import View
 from dtgfn.estimators.anomaly import DTGFNAnomalyDetector
-from dtgfn.kernels import Codes
+from dtgfn.kernels import Codes, Floats
 from dtgfn.posterior_state import Arrays, array_of, plain, trees_from, trees_to_arrays
 
 
@@ -42,6 +42,9 @@ def detector_to_arrays(model: DTGFNAnomalyDetector) -> Arrays:
         "n_cells": background.n_cells,
     }
     arrays |= {f"rank.{i}": rank for i, rank in enumerate(background.rank) if rank is not None}
+    histogram = getattr(model, "score_histogram_", None)  # a pickle may be older
+    if histogram is not None:
+        arrays["scores.edges"], arrays["scores.weight"] = histogram
     for i, view in enumerate(model.views_):
         arrays |= trees_to_arrays(f"view.{i}", view.trees)
         for field in ("weights", "normal", "background"):
@@ -57,6 +60,19 @@ def restore_detector(model: DTGFNAnomalyDetector, meta: dict[str, Any], arrays: 
     if not views or not math.isfinite(offset):
         raise ValueError("it has no views, or no offset")
     model.background_, model.views_, model.offset_ = background, views, offset
+    model.score_histogram_ = _histogram_from(arrays)
+
+
+def _histogram_from(arrays: Arrays) -> tuple[Floats, Floats] | None:
+    """Return the histogram of training scores; older files have none."""
+    if "scores.edges" not in arrays:
+        return None
+    edges = array_of(arrays, "scores.edges", "f", 1)
+    weight = array_of(arrays, "scores.weight", "f", 1, len(edges) - 1)
+    usable = np.isfinite(edges).all() and np.isfinite(weight).all()
+    if not usable or (np.diff(edges) <= 0).any() or (weight < 0).any():
+        raise ValueError("its training scores are not usable")
+    return edges, weight
 
 
 def _background_from(meta: dict[str, Any], arrays: Arrays) -> Background:

@@ -63,7 +63,7 @@ def trust(posterior: TreePosterior) -> list[str]:
     []
 
     """
-    doubts = [*_weight_doubts(posterior), *_frequency_doubts(posterior)]
+    doubts = [*_weight_doubts(posterior), *frequency_doubts(posterior)]
     error = posterior.log_evidence_error
     if error > MOST_ERROR:
         doubts.append(
@@ -143,7 +143,7 @@ def _weight_doubts(posterior: TreePosterior) -> list[str]:
     return doubts
 
 
-def _frequency_doubts(posterior: TreePosterior) -> list[str]:
+def frequency_doubts(posterior: TreePosterior) -> list[str]:
     """Hold the frequencies of few distinct trees against the proportions of their scores.
 
     A sampler may rightly return few trees where few are probable, but then in proportion to R.

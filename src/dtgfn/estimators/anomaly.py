@@ -19,6 +19,7 @@ from dtgfn.checks import check_choice, check_range, check_run, check_whole
 from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.emptiness import View, emptiness, infer_views
 from dtgfn.estimators.columns import TableEstimator
+from dtgfn.estimators.explained import make_report
 from dtgfn.inference import ENGINES, check_options
 from dtgfn.kernels import Floats
 from dtgfn.progress import progress_bar
@@ -26,6 +27,7 @@ from dtgfn.score import SplitPenalty
 from dtgfn.tables import as_table, take
 
 MAX_VIEWS = 100
+N_BINS = 40  # of the histogram of training scores
 TEMPERATURE = 2.0  # at 1, the trees of a view hardly differ
 # Views are small problems, so a little of each engine goes a long way.
 VIEW_OPTIONS: dict[str, dict[str, Any]] = {
@@ -92,6 +94,8 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
     ----------
     offset_ : float
         ``decision_function`` is ``score_samples`` minus this.
+    score_histogram_ : tuple of edges and weights, or None
+        Of the training rows' scores; None in models from files that do not have it.
     views_ : tuple of View
     background_ : Background
     n_features_in_, feature_names_in_
@@ -186,6 +190,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         alone = np.minimum(weight, 1.0) if self.contamination == "two-std" else None
         scores = -emptiness(self.views_, cells, log_density, alone)
         self.offset_: float = _offset(scores, weight, self.contamination)
+        self.score_histogram_: tuple[Floats, Floats] | None = _histogram(scores, weight)
         return self
 
     def score_samples(self, X: Any) -> Floats:
@@ -203,6 +208,11 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """-1 for anomalies and 1 for normal rows [n]."""
         return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def report(self, X: Any = None, y: Any = None, *, title: str | None = None) -> Any:
+        """Return everything as a page or a dict; X, y are held-out rows. See ``dtgfn.report``."""
+        check_is_fitted(self)
+        return make_report(self, X, y, title)
 
     @property
     def binner_(self) -> Binner:
@@ -254,3 +264,13 @@ def _offset(scores: Floats, weight: Floats, contamination: str | float) -> float
     reached = np.cumsum(weight[order]) / weight.sum()
     place_of = int(np.searchsorted(reached, float(contamination)))
     return float(scores[order[min(place_of, len(order) - 1)]])
+
+
+def _histogram(scores: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Edges of equal bins and the weight of rows in each; scores that hardly differ share one."""
+    low, high = float(scores.min()), float(scores.max())
+    room = max(abs(low), abs(high), 1e-300)
+    if high - low < 1e-6 * room:
+        low, high = low - room / 2, high + room / 2
+    counts, edges = np.histogram(scores, bins=N_BINS, range=(low, high), weights=weight)
+    return np.asarray(edges, dtype=np.float64), np.asarray(counts, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,14 @@ from dtgfn.rules import distinct_rules, leaf_rules
 from dtgfn.shapley import shap_values
 from dtgfn.tree_sets import Which
 from dtgfn.trees import TreeBatch
+
+
+def make_report(model: Any, X: Any, y: Any, title: str | None) -> Any:
+    """Make a ``dtgfn.report.Report``, which knows all estimators: found only when it is asked for.
+
+    So no fit, and no measurement of one, depends on how a page is written.
+    """
+    return importlib.import_module("dtgfn.report").Report(model, X, y, title=title)
 
 
 class ExplainedEstimator:
@@ -74,6 +83,11 @@ class ExplainedEstimator:
         """Shapley values of each row's prediction (extra ``shap``)."""
         check_is_fitted(self, "posterior_")
         return shap_values(self, X, trees)
+
+    def report(self, X: Any = None, y: Any = None, *, title: str | None = None) -> Any:
+        """Return everything as a page or a dict; X, y are held-out rows. See ``dtgfn.report``."""
+        check_is_fitted(self, "posterior_")
+        return make_report(self, X, y, title)
 
     def export(
         self, format: str, *, trees: Which = "best", path: str | Path | None = None, **options: Any

@@ -78,7 +78,7 @@ def export(
         raise ValueError(f"Leaves are neither classes nor numbers; {format} cannot hold them.")
     result = write(chosen, **options)
     if path is not None:
-        _replace(Path(path), result.encode() if isinstance(result, str) else _bytes(result))
+        write_whole(Path(path), result.encode() if isinstance(result, str) else _bytes(result))
     return result
 
 
@@ -94,7 +94,7 @@ def _bytes(model: Any) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _replace(target: Path, content: bytes) -> None:
+def write_whole(target: Path, content: bytes) -> None:
     """Write a file that appears whole or not at all."""
     if target.is_dir() or not target.parent.is_dir():
         raise ValueError(f"{str(target)!r} cannot be written; give a file in a folder that exists.")

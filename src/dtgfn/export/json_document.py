@@ -99,7 +99,7 @@ def _node(chosen: TreeSet, b: int, node: int) -> dict[str, Any]:
     if trees.feature[b, node] < 0:
         return said
     left = int(trees.left[b, node])
-    test = _test(chosen.binner, int(trees.feature[b, node]), int(trees.cut[b, node]))
+    test = split_test(chosen.binner, int(trees.feature[b, node]), int(trees.cut[b, node]))
     return {
         "test": test,
         **said,
@@ -108,7 +108,8 @@ def _node(chosen: TreeSet, b: int, node: int) -> dict[str, Any]:
     }
 
 
-def _test(binner: Binner, feature: int, cut: int) -> dict[str, Any]:
+def split_test(binner: Binner, feature: int, cut: int) -> dict[str, Any]:
+    """Return the test of a split, as the document has it."""
     known = binner.features[feature]
     if known.kind == "category":
         return {"column": known.column, "is_not": known.category}

@@ -7,6 +7,11 @@ is shown: call ``matplotlib.pyplot.show()``, or ``ax.figure.savefig(...)``.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+if find_spec("matplotlib") is None:
+    raise ImportError("Plots need matplotlib: pip install 'dtgfn[plots]'.")
+
 from dtgfn.plots.calibration import plot_calibration
 from dtgfn.plots.dependence import plot_dependence
 from dtgfn.plots.exact_vs_sampled import plot_exact_vs_sampled

@@ -30,19 +30,23 @@ class Bar:
 
 @dataclass(frozen=True)
 class Box:
-    """What a node shows: head lines, a bar, a small line below; its edge's colour."""
+    """What a node shows: head lines, a bar, a small text; ``flat`` puts head and text in a line."""
 
     head: tuple[str, ...]
     bar: Bar
     foot: str
     edge: str = FAINT
     bold: bool = False
+    flat: bool = False
 
     @property
     def size(self) -> Size:
         """Width and height in points."""
         widest = max(text_width(line, bold=self.bold) for line in self.head)
-        width = max(widest, text_width(self.foot, SMALL), 44.0) + 2 * PAD
+        small = text_width(self.foot, SMALL)
+        if self.flat:
+            return widest + 10.0 + small + 2 * PAD, len(self.head) * LINE + BAR + 1.4 * PAD
+        width = max(widest, small, 44.0) + 2 * PAD
         return width, len(self.head) * LINE + BAR + LINE + 2 * PAD
 
 
@@ -54,25 +58,32 @@ def wrapped(text: str) -> tuple[str, ...]:
 def draw_box(ax: Axes, box: Box, x: float, y: float) -> None:
     """Draw a box around its centre."""
     width, height = box.size
-    ax.add_patch(
-        FancyBboxPatch(
-            (x - width / 2 + 3, y - height / 2 + 3),
-            width - 6,
-            height - 6,
-            boxstyle="round,pad=3,rounding_size=4",
-            facecolor=PAPER,
-            edgecolor=box.edge,
-            linewidth=1.6 if box.bold else 1.0,
-            zorder=3,
+    line = 1.6 if box.bold else 0.9
+    # Two shapes, not a shape with an outline: outlines do not shrink with the axes.
+    for inset, colour in ((0.0, box.edge), (line, PAPER)):
+        ax.add_patch(
+            FancyBboxPatch(
+                (x - width / 2 + 5, y - height / 2 + 5),
+                width - 10,
+                height - 10,
+                boxstyle=f"round,pad={5 - inset},rounding_size={5 - inset}",
+                facecolor=colour,
+                linewidth=0,
+                zorder=3,
+            )
         )
-    )
-    top = y + height / 2 - PAD
-    for line in box.head:
-        weight = "bold" if box.bold else "normal"
-        write(ax, x, top - LINE / 2, line, fontweight=weight, zorder=5)
+    left, top = x - width / 2 + PAD, y + height / 2 - (0.7 if box.flat else 1.0) * PAD
+    weight = "bold" if box.bold else "normal"
+    for text in box.head:
+        spot, ha = (left, "left") if box.flat else (x, "center")
+        write(ax, spot, top - LINE / 2, text, fontweight=weight, ha=ha, zorder=5)
         top -= LINE
-    draw_bar(ax, box.bar, x - width / 2 + PAD, top - BAR, width - 2 * PAD)
-    write(ax, x, top - BAR - LINE / 2, box.foot, SMALL, color=QUIET, zorder=5)
+    draw_bar(ax, box.bar, left, top - BAR, width - 2 * PAD)
+    if box.flat:
+        spot, ha, down = x + width / 2 - PAD, "right", top + LINE / 2
+    else:
+        spot, ha, down = x, "center", top - BAR - LINE / 2
+    write(ax, spot, down, box.foot, SMALL, color=QUIET, ha=ha, zorder=5)
 
 
 def draw_bar(ax: Axes, bar: Bar, x: float, y: float, width: float, height: float = BAR) -> None:

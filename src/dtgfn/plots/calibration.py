@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from scipy.special import betaincinv
 
 from dtgfn.colours import DASHES, FAINT, INK, OTHERS, OURS
 from dtgfn.held_out import score_held_out
 from dtgfn.plots.frame import axes_or_new, legend_above, style
 
+STRIP = -0.2  # where the strip with the numbers of rows begins
 LEVELS = np.linspace(0.1, 0.9, 9)
 
 
@@ -70,32 +72,12 @@ def _draw_reliability(ax: Axes, told: dict[str, Any]) -> None:
     low, high = _interval(right * rows, rows)
     ax.vlines(x, low, high, color=OTHERS[0], linewidth=1.6, zorder=3)
     ax.plot(x, right, "o-", color=OTHERS[0], markersize=6, markeredgecolor=INK, zorder=4)
-    edges = [(each["low"], each["high"] - each["low"]) for each in bins]
-    ax.bar(
-        [edge for edge, _ in edges],
-        0.12 * rows / rows.max(),
-        [width for _, width in edges],
-        align="edge",
-        color=FAINT,
-        alpha=0.6,
-        edgecolor="white",
-        zorder=1,
-    )
-    for (edge, width), n_rows, share in zip(edges, rows, 0.12 * rows / rows.max(), strict=True):
-        ax.annotate(
-            f"{n_rows:g}",
-            (edge + width / 2, share),
-            xytext=(0, 1),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=7.5,
-            color=INK,
-        )
+    for each in bins:
+        _draw_count(ax, each, float(rows.max()))
     style(ax, "probability of the predicted class", "share of rows that are right")
-    least = float(min(edge for edge, _ in edges))
-    ax.set_xlim(min(least, 0.5) - 0.02, 1.02)
-    ax.set_ylim(0.0, 1.04)
+    ax.set_xlim(min(0.5, bins[0]["low"]) - 0.02, 1.02)
+    ax.set_ylim(STRIP, 1.04)
+    ax.set_yticks(np.linspace(0, 1, 6))
     ax.set_title(
         f"{told['rows']:,} held-out rows, calibration error {told['calibration_error']:.3f}",
         fontsize=10,
@@ -103,10 +85,26 @@ def _draw_reliability(ax: Axes, told: dict[str, Any]) -> None:
     )
 
 
+def _draw_count(ax: Axes, each: dict[str, Any], most: float) -> None:
+    """Draw the number of rows of a bin in a strip below the axes' zero."""
+    height, width = -0.5 * STRIP * each["rows"] / most, each["high"] - each["low"]
+    ax.bar(
+        each["low"] + width / 2, height, 0.9 * width, bottom=STRIP, color=FAINT, alpha=0.6, zorder=1
+    )
+    ax.annotate(
+        f"{each['rows']:,}",
+        (each["low"] + width / 2, STRIP + height),
+        xytext=(0, 1),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=7.5,
+        color=INK,
+    )
+
+
 def _interval(right: Any, rows: Any) -> tuple[Any, Any]:
     """Jeffreys' 90 % interval of a share."""
-    from scipy.special import betaincinv
-
     low = betaincinv(right + 0.5, rows - right + 0.5, 0.05)
     high = betaincinv(right + 0.5, rows - right + 0.5, 0.95)
     return np.where(right > 0, low, 0.0), np.where(right < rows, high, 1.0)

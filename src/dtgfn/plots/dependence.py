@@ -75,8 +75,7 @@ def plot_dependence(
         place = chosen.outputs.index(output)
         part = told[told.output == output]
         draw = _draw_steps if is_number else _draw_dots
-        at = 0.0 if is_number else _offset(shown.index(output), len(shown))
-        draw(ax, part, output, place, at)
+        draw(ax, part, output, place, _offset(shown.index(output), len(shown)))
     part = told[told.output == shown[0]]
     if classes:
         ax.set_ylim(-0.14, 1.03)
@@ -132,17 +131,12 @@ def _draw_steps(ax: Axes, part: pandas.DataFrame, name: str, place: int, at: flo
     )  # fmt: skip
     outside = part[part["above"].isna()]
     if len(outside):
-        right = edges[-1] + 0.06 * (edges[-1] - edges[0])
-        _draw_interval(ax, outside, right, place)
-        ax.annotate(
-            "missing",
-            (right, 1.0),
-            xycoords=("data", "axes fraction"),
-            ha="center",
-            va="bottom",
-            fontsize=8,
-            color=INK,
-        )
+        _draw_interval(ax, outside, _beyond(edges) + 0.06 * at * (edges[-1] - edges[0]), place)
+
+
+def _beyond(edges: Floats) -> float:
+    """Where what is missing is drawn: to the right of all numbers."""
+    return float(edges[-1] + 0.07 * (edges[-1] - edges[0]))
 
 
 def _draw_dots(ax: Axes, part: pandas.DataFrame, name: str, place: int, at: float) -> None:
@@ -194,9 +188,26 @@ def _draw_rows(ax: Axes, part: pandas.DataFrame) -> None:
         ax.vlines(
             edges[1:-1], 0, 0.012, color=INK, linewidth=0.6, transform=ax.get_xaxis_transform()
         )
-        room = 0.0 if inside.all() else 0.12 * (edges[-1] - edges[0])
+        room = 0.0
+        if not inside.all():
+            room = 0.14 * (edges[-1] - edges[0])
+            _name_missing(ax, _beyond(edges))
         ax.set_xlim(edges[0], edges[-1] + room)
         return
     ax.bar(
         np.arange(len(rows)), height, 0.7, color=FAINT, transform=ax.get_xaxis_transform(), zorder=1
+    )
+
+
+def _name_missing(ax: Axes, x: float) -> None:
+    ax.annotate(
+        "missing",
+        (x, 1.0),
+        xycoords=("data", "axes fraction"),
+        xytext=(0, -2),
+        textcoords="offset points",
+        ha="center",
+        va="top",
+        fontsize=8,
+        color=INK,
     )

@@ -30,6 +30,7 @@ class Pairs(NamedTuple):
     sampled: Floats  # [D] weighted frequency
     own: Floats  # [D] probability under the sampler, nan where it does not know it
     missed: Floats  # [M] exact probability
+    n_top: int  # most probable trees that were looked for
     n_draws: float  # independent draws that the sampled trees are worth
 
 
@@ -99,13 +100,13 @@ def plot_exact_vs_sampled(sampled: Any, exact: Any, *, ax: Axes | None = None) -
         zorder=4,
     )
     if pairs.missed.size:
-        label = f"never sampled: {pairs.missed.size} of the {N_TOP} most probable"
+        label = f"{pairs.missed.size} of the top {pairs.n_top} never sampled"
         edge = np.full(pairs.missed.size, floor * 1.25)
         ax.plot(pairs.missed, edge, "x", color=INK, markersize=5, label=label, zorder=4)
     style(ax, "exact posterior probability of a tree", "sampled frequency of the tree")
     ax.set_xlim(low, high)
     ax.set_ylim(floor, high)
-    legend_above(ax, 2)
+    legend_above(ax)
     return ax
 
 
@@ -124,6 +125,7 @@ def tree_pairs(sampled: TreePosterior, exact: TreePosterior) -> Pairs:
         sampled=frequency,
         own=np.exp(sampled.log_prob[first]),
         missed=chance[missed],
+        n_top=len(chance),
         n_draws=effective_trees(sampled),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
@@ -14,17 +15,19 @@ from dtgfn.checks import check_whole
 from dtgfn.colours import FAINT, INK, OTHERS, QUIET
 from dtgfn.plots.boxes import LINE, Bar, draw_bar, draw_key, rectangle
 from dtgfn.plots.frame import axes_or_new, shortened
-from dtgfn.plots.overlay import LEAF_KEY, Links, Option, Path, Places, lay_over, option_text
+from dtgfn.plots.overlay import LEAF_KEY, Key, Links, Option, Path, Places, lay_over, option_text
 from dtgfn.plots.placing import Placed, Size, fit, inches_for, place
 from dtgfn.plots.scaled_text import text_width, write
 from dtgfn.tree_sets import TreeSet, as_posterior, take_trees
 
-LEAST = 0.03  # less probable options are put together
+# Less probable places are left out: as few as leaves the rest readable.
+LEASTS = (0.03, 0.05, 0.1, 0.2, 0.3, 0.5)
+MOST_ROWS = 60
 ROW = LINE + 8.0  # height of an option
 THIN = 3.5  # and of its bar
 BEHIND = "#f1f2f3"
 HEAD = 10.0  # room above a place
-THICKEST = 15.0  # width of a link of probability 1
+THICKEST = 17.0  # width of a link of probability 1
 MOST_NAMED = 8
 
 
@@ -62,10 +65,13 @@ def plot_forest(model: Any, n_trees: int | None = None, *, ax: Axes | None = Non
         check_whole("n_trees", n_trees, 1, 10_000_000)
         chosen = _first(chosen, n_trees)
     rows = as_posterior(model).rows
-    places, links = lay_over(chosen, rows.codes, rows.weight, LEAST)
+    for least in LEASTS:
+        places, links = lay_over(chosen, rows.codes, rows.weight, least)
+        if sum(map(len, places.values())) <= MOST_ROWS:
+            break
     paths = _in_order(places)
     texts = {path: [_text(option, chosen) for option in places[path]] for path in paths}
-    sizes = [_size(texts[path]) for path in paths]
+    sizes = [_size(places[path], texts[path]) for path in paths]
     placed = place(sizes, _left(paths), downwards=False)
     names = chosen.outputs if chosen.classes is not None else ()
     names = names if 1 < len(names) <= MOST_NAMED else ()
@@ -83,7 +89,11 @@ def plot_forest(model: Any, n_trees: int | None = None, *, ax: Axes | None = Non
         low = draw_key(ax, names, 0.0, placed.size[0], low - 16)
     fit(ax, (-6.0, low - 6), (placed.size[0] + 6, 6.0))
     n_draws = "" if n_trees is None else f"{len(chosen.trees):,} "
-    ax.set_title(f"the {n_draws}trees of the posterior", fontsize=10, color=QUIET)
+    ax.set_title(
+        f"the {n_draws}trees of the posterior, places of probability {least} and above",
+        fontsize=10,
+        color=QUIET,
+    )
     return ax
 
 
@@ -117,12 +127,13 @@ def _text(option: Option, chosen: TreeSet) -> str:
         if chosen.classes is not None:
             text = chosen.outputs[int(np.argmax(value))]
         else:
-            text = ", ".join(f"{number:.4g}" for number in value[:3])
+            text = ", ".join(f"{number:.3g}" for number in value[:3])
     return shortened(text, 40)
 
 
-def _size(texts: list[str]) -> Size:
-    widest = max(text_width(text) for text in texts)
+def _size(options: list[Option], texts: list[str]) -> Size:
+    bold = (option.key == LEAF_KEY for option in options)
+    widest = max(text_width(text, bold=each) for text, each in zip(texts, bold, strict=True))
     return widest + text_width("0.00", 8.0) + 22.0, HEAD + len(texts) * ROW
 
 
@@ -170,13 +181,31 @@ def _draw_option(
 def _draw_links(
     ax: Axes, links: Links, spots: dict[Any, tuple[float, float]], sizes: dict[Path, Size]
 ) -> None:
+    """Draw bands between options, those of one end side by side and in the order of the others."""
+
+    def height(path: Path, key: Key) -> float:
+        return -spots[path, key][1]
+
+    leaving: dict[Any, float] = defaultdict(float)
+    arriving: dict[Any, float] = defaultdict(float)
+    out: dict[Any, float] = defaultdict(float)
+    into: dict[Any, float] = defaultdict(float)
     for (path, before, key), chance in links.items():
+        out[path, before] += chance
+        into[path, key] += chance
+    ends = {link: (height(link[0][:-1], link[1]), height(link[0], link[2])) for link in links}
+    for path, before, key in sorted(links, key=ends.__getitem__):
+        chance = links[path, before, key]
         x, y = spots[path[:-1], before]
-        end = spots[path, key]
-        start = x + sizes[path[:-1]][0], y
-        half = max(THICKEST * chance, 0.4) / 2
+        a, b = spots[path, key]
+        y += THICKEST * (out[path, before] / 2 - leaving[path, before] - chance / 2)
+        b += THICKEST * (into[path, key] / 2 - arriving[path, key] - chance / 2)
+        leaving[path, before] += chance
+        arriving[path, key] += chance
+        half = max(THICKEST * chance, 0.5) / 2
         colour = OTHERS[0] if path[-1] == 0 else FAINT
-        ax.add_patch(_band(start, end, half, colour, 0.2 + 0.45 * min(chance, 1.0)))
+        start = x + sizes[path[:-1]][0], y
+        ax.add_patch(_band(start, (a, b), half, colour, 0.3 + 0.4 * min(chance, 1.0)))
 
 
 def _band(start: Size, end: Size, half: float, colour: str, alpha: float) -> PathPatch:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtgfn.colours import FAINT, INK
+from matplotlib.axes import Axes
 
-try:
-    from matplotlib.axes import Axes
-except ImportError:
-    raise ImportError("Plots need matplotlib: pip install 'dtgfn[plots]'.") from None
+from dtgfn.colours import FAINT, INK
+from dtgfn.plots.scaled_text import text_width
 
 
 def axes_or_new(ax: Any, inches: tuple[float, float] = (6.0, 4.0)) -> Axes:
@@ -39,13 +37,24 @@ def style(ax: Axes, x_label: str, y_label: str, grid: str = "both") -> None:
         spine.set_color(FAINT)
 
 
-def legend_above(ax: Axes, n_columns: int = 3) -> None:
-    """Draw a legend above the axes, where it hides nothing; names are taken as they are."""
+def legend_above(ax: Axes) -> None:
+    """Draw a legend above the axes, where it hides nothing, in as many columns as fit.
+
+    Names are taken as they are, dollars and all, but shortened if very long.
+    """
+    handles, labels = ax.get_legend_handles_labels()
+    names = [shortened(str(name), 40) for name in labels]
+    widest = max(text_width(name) for name in names) + 40.0
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    room = ax.get_position().width * float(figure.get_size_inches()[0]) * 72
     made = ax.legend(
+        handles,
+        names,
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
         borderaxespad=0.2,
-        ncols=n_columns,
+        ncols=max(min(int(room // widest), len(names)), 1),
         frameon=False,
         fontsize=9,
         labelcolor=INK,

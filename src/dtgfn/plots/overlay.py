@@ -14,12 +14,15 @@ import numpy as np
 
 from dtgfn.binning import Feature, rule, threshold_text
 from dtgfn.kernels import Codes, Floats
+from dtgfn.report.columns import split_unit
 from dtgfn.tree_sets import TreeSet
 
 Path = tuple[int, ...]
 Key = tuple[str, int, int]  # what is there: ("split", feature, first cut of its group) or a leaf
 LEAF_KEY: Key = ("leaf", -1, 0)
 REST_KEY: Key = ("rest", -1, 0)
+LEAST = 0.03  # less probable options of a place are put together
+MOST_OPTIONS = 5
 ALIKE = 0.1  # share of the training rows that thresholds of one rule may differ in
 
 
@@ -68,7 +71,7 @@ Links = dict[tuple[Path, Key, Key], float]  # to a place, from the parent's opti
 def lay_over(chosen: TreeSet, codes: Codes, weight: Floats, least: float) -> tuple[Places, Links]:
     """Find what weighted trees have at each place, given training rows [n, d] and weights [n].
 
-    Options less probable than ``least`` are put together.
+    Places less probable than ``least`` are left out.
     """
     cuts = Cuts(chosen, codes, weight)
     found: dict[Path, dict[Key, Option]] = defaultdict(dict)
@@ -92,22 +95,23 @@ def lay_over(chosen: TreeSet, codes: Codes, weight: Floats, least: float) -> tup
             option.value = value if option.value is None else option.value + value
             visit[path] = key
         visits.append(visit)
-    places = {path: _merged(list(options.values()), least) for path, options in found.items()}
-    places = {path: options for path, options in places.items() if _total(options) >= least}
+    places = {path: _merged(list(options.values())) for path, options in found.items()}
+    places = {
+        path: places[path]
+        for path, options in found.items()
+        if sum(option.probability for option in options.values()) >= least
+    }
     return places, _links(visits, chosen.weight, places)
 
 
-def _total(options: list[Option]) -> float:
-    return sum(option.probability for option in options)
-
-
-def _merged(options: list[Option], least: float) -> list[Option]:
+def _merged(options: list[Option]) -> list[Option]:
     """The probable options, rules first; the others as one."""
-    large = [option for option in options if option.probability >= least]
-    small = [option for option in options if option.probability < least]
-    large.sort(key=lambda option: (option.key == LEAF_KEY, -option.probability))
+    ordered = sorted(options, key=lambda option: -option.probability)
+    n_large = sum(option.probability >= LEAST for option in ordered[:MOST_OPTIONS])
+    large, small = ordered[: max(n_large, 1)], ordered[max(n_large, 1) :]
+    large.sort(key=lambda option: option.key == LEAF_KEY)
     total = sum(option.probability for option in small)
-    if total >= least / 2:
+    if total >= LEAST / 2:
         large.append(Option(REST_KEY, total, n_merged=len(small)))
     return large
 
@@ -141,4 +145,6 @@ def option_text(option: Option, features: tuple[Feature, ...]) -> str:
     upto = np.cumsum([option.cuts[cut] for cut in cuts]) / option.probability
     low, high = (cuts[min(int(np.searchsorted(upto, t)), len(cuts) - 1)] for t in (0.05, 0.95))
     ends = [threshold_text(feature.thresholds, cut) for cut in (low, high)]
-    return f"{feature.name} ≤ {ends[0]}" + ("" if low == high else f"…{ends[1]}")
+    name, unit = split_unit(feature.name)
+    behind = f" {unit}" if unit else ""
+    return f"{name} ≤ {ends[0]}" + ("" if low == high else f"…{ends[1]}") + behind

@@ -12,7 +12,7 @@ Size = tuple[float, float]  # width and height in points
 ALONG = {True: 26.0, False: 34.0}  # gap between levels, downwards or not
 ACROSS = {True: 12.0, False: 8.0}  # gap between neighbours
 LARGEST_SCALE = 1.25  # a tree of one leaf shall not fill a poster
-LARGEST = (13.0, 9.0)  # inches of a new figure
+LARGEST = (16.0, 12.0)  # inches of a new figure
 
 
 class Placed(NamedTuple):
@@ -77,10 +77,12 @@ def _levels(
     return starts, thick
 
 
-def place_best(sizes: Sequence[Size], left: Sequence[int], ax: Axes | None) -> Placed:
+def place_best(
+    downwards: Sequence[Size], rightwards: Sequence[Size], left: Sequence[int], ax: Axes | None
+) -> Placed:
     """Place downwards or to the right, whichever leaves the text larger in these axes."""
     room = _room(ax)
-    both = [place(sizes, left, downwards) for downwards in (True, False)]
+    both = place(downwards, left, True), place(rightwards, left, False)
     return max(both, key=lambda placed: min(_scale(placed.size, room), 1.0))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from dtgfn.plots.boxes import Bar, Box, draw_box, draw_edge, draw_key, wrapped
 from dtgfn.plots.frame import axes_or_new
 from dtgfn.plots.placing import Placed, fit, inches_for, place_best
 from dtgfn.plots.scaled_text import text_width, write
-from dtgfn.tree_sets import TreeSet, Which, as_posterior, rows_text, split_text, take_tree
+from dtgfn.report.columns import split_rule
+from dtgfn.tree_sets import TreeSet, Which, as_posterior, rows_text, take_tree
 
 MOST_NAMED = 8  # classes with a colour of their own
 
@@ -45,10 +47,11 @@ def plot_tree(model: Any, tree: Which = "best", *, ax: Axes | None = None) -> Ax
 
     """
     chosen = take_tree(model, tree)
-    boxes = node_boxes(chosen)
+    tall, flat = node_boxes(chosen, flat=False), node_boxes(chosen, flat=True)
+    left = chosen.trees.left[0, : len(tall)].tolist()
+    placed = place_best([box.size for box in tall], [box.size for box in flat], left, ax)
+    boxes = tall if placed.downwards else flat
     sizes = [box.size for box in boxes]
-    left = chosen.trees.left[0, : len(boxes)].tolist()
-    placed = place_best(sizes, left, ax)
     names = chosen.outputs if chosen.classes is not None else ()
     names = names if 1 < len(names) <= MOST_NAMED else ()
     width = max(placed.size[0], 2 * max((text_width(name, 8.5) for name in names), default=0.0))
@@ -78,27 +81,41 @@ def _title(model: Any, tree: Which) -> str:
     return f"the most probable tree{known}"
 
 
-def node_boxes(chosen: TreeSet) -> list[Box]:
-    """What each node of the first tree shows."""
+def node_boxes(chosen: TreeSet, flat: bool) -> list[Box]:
+    """What each node of the first tree shows; leaves may be flat."""
     boxes = []
     for node in range(int(chosen.trees.n_nodes[0])):
         bar, foot = _bar(chosen, node), rows_text(chosen.rows[0, node])
         if chosen.trees.feature[0, node] >= 0:
-            rule = split_text(chosen, 0, node)[0].replace("<=", "≤")
-            boxes.append(Box(wrapped(rule), bar, foot))
+            feature, cut = int(chosen.trees.feature[0, node]), int(chosen.trees.cut[0, node])
+            boxes.append(Box(wrapped(split_rule(chosen.binner, feature, cut)[0]), bar, foot))
             continue
         value = chosen.value[0, node]
         edge = FAINT
         if chosen.classes is not None:
             best = int(np.argmax(value))
             edge = class_colour(best)
-            head = (*wrapped(chosen.outputs[best]), f"{value[best]:.3f}")
+            said = f"{value[best]:.3f}"
+            name = chosen.outputs[best]
+            head = wrapped(f"{name} {said}") if flat else (*wrapped(name), said)
         elif chosen.spread is not None:
-            head = (f"{value[0]:.4g} ± {chosen.spread[0, node]:.2g}",)
+            head = (number_with_spread(float(value[0]), float(chosen.spread[0, node])),)
         else:
             head = tuple(f"{number:.4g}" for number in value[:3])
-        boxes.append(Box(head, bar, foot, edge, bold=True))
+        boxes.append(Box(head, bar, foot, edge, bold=True, flat=flat))
     return boxes
+
+
+def number_with_spread(value: float, spread: float) -> str:
+    """A number with as many digits as its spread has a use for.
+
+    >>> number_with_spread(99.8765, 3.52), number_with_spread(1234567.0, 0.0)
+    ('99.9 ± 3.5', '1.23457e+06 ± 0')
+    """
+    if not 1e-4 < spread < 1e6:
+        return f"{value:.6g} ± {spread:.2g}"
+    digits = max(1 - math.floor(math.log10(spread)), 0)
+    return f"{value:.{digits}f} ± {spread:.{digits}f}"
 
 
 def _bar(chosen: TreeSet, node: int) -> Bar:
@@ -126,11 +143,11 @@ def _draw_edges(
             continue
         for at, said in ((child, "yes"), (child + 1, "no")):
             a, b = placed.centre[at]
-            width = 1.0 + 7.0 * float(rows[at])
+            width = 1.2 + 7.0 * float(rows[at])
             if placed.downwards:
                 start, end = (x, y - sizes[node][1] / 2), (a, b + sizes[at][1] / 2)
             else:
                 start, end = (x + sizes[node][0] / 2, y), (a - sizes[at][0] / 2, b)
-            draw_edge(ax, start, end, width, placed.downwards, FAINT, 0.55)
+            draw_edge(ax, start, end, width, placed.downwards, FAINT, 0.7)
             middle = start[0] * 0.45 + end[0] * 0.55, start[1] * 0.45 + end[1] * 0.55
             write(ax, *middle, said, 7.0, color=QUIET, zorder=2)

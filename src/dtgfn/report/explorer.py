@@ -1,0 +1,151 @@
+"""The sampled forest in compact lists, so that a page can predict rows of its own.
+
+Equal subtrees and equal leaves are written once. A reference is a place in "nodes" if it is not
+negative, else ``-1 - place`` in "leaves"; a node is [test, then, else], a leaf is
+
+- of classes [probability of each class, noise], the noise being the expected entropy in nats;
+- of numbers [mean, variance of the noise, variance of the mean].
+
+With weights w that sum to one, the answer for classes is ``p = sum w p_leaf`` to the power of
+"sharpness", normalised. Before the power the total uncertainty is ``entropy(p)``, of which ``noise
+= sum w noise_leaf`` and the rest, at least zero, is of the model; both are then scaled so that they
+add up to the entropy of the answer. For numbers it is ``mean = sum w mean_leaf``, ``noise = sum w
+noise_leaf``, ``model = sum w (model_leaf + (mean_leaf - mean)^2)``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from dtgfn.binning import Binner
+from dtgfn.export.json_document import split_test
+from dtgfn.forest import FlatTrees, Forest, average
+from dtgfn.kernels import Codes, Floats
+from dtgfn.leaves import NormalLeaf
+from dtgfn.posterior import TreePosterior
+from dtgfn.predict import (
+    CountedTrees,
+    count_trees,
+    knows_average,
+    merge_weights,
+    sharpened,
+    sharpness,
+    tree_weights,
+)
+from dtgfn.uncertainty import expected_entropy
+
+DIGITS = 12  # decimals of probabilities: far below what a prediction is compared with
+MOST_TREES = 5000  # before anything is written
+FOREST_BYTES = 1_000_000
+
+
+def explorer_forest(posterior: TreePosterior, weighting: str) -> Forest:
+    """Return the distinct trees with their weights and what their leaves say, as in a report."""
+    counted = count_trees(posterior, n_jobs=1)
+    weight = merge_weights(counted, tree_weights(posterior, weighting))
+    return Forest(counted.trees, leaf_values(counted), weight)
+
+
+def leaf_values(counted: CountedTrees) -> Floats:
+    """What each leaf says [L, K]: probabilities and noise, or mean and two variances."""
+    outputs, leaf = counted.outputs, counted.leaf
+    if not isinstance(leaf, NormalLeaf):
+        noise = expected_entropy(counted.parameters)[:, None]
+        return np.asarray(np.hstack([outputs, noise]).round(DIGITS))
+    _, mean, noise, second = outputs.T
+    model = np.maximum(second - mean**2 - noise, 0.0)
+    square = leaf.scale**2
+    return np.column_stack([leaf.location + leaf.scale * mean, square * noise, square * model])
+
+
+def explore(
+    posterior: TreePosterior, forest: Forest, *, weighting: str, budget: int = FOREST_BYTES
+) -> tuple[dict[str, Any], Forest]:
+    """Write the forest in at most about ``budget`` bytes of JSON, with fewer trees if need be.
+
+    The second value is the forest with the weights that were written. Fewer trees are taken at
+    even steps of the summed weights, so that they stand for all of them.
+    """
+    assert posterior.binner is not None, "infer always sets it"
+    weight = forest.weights / forest.weights.sum()
+    n_trees = int((weight > 0).sum())
+    if n_trees > MOST_TREES:
+        weight = thinned(weight, MOST_TREES)
+    written, n_slots = _write(posterior.binner, forest, weight), int((weight > 0).sum())
+    while (size := len(json.dumps(written, separators=(",", ":")))) > budget and n_slots > 1:
+        n_slots = max(min(int(0.95 * n_slots * budget / size), n_slots - 1), 1)
+        weight = thinned(forest.weights, n_slots)
+        written = _write(posterior.binner, forest, weight)
+    described = {
+        "sharpness": sharpness(posterior, weighting=weighting),
+        "exact_average": knows_average(posterior, weighting=weighting),
+        "n_draws": len(posterior.trees),
+        "n_trees": n_trees,
+        "n_used": int((weight > 0).sum()),
+        **written,
+    }
+    return described, Forest(forest.trees, forest.values, weight)
+
+
+def thinned(weight: Floats, n_slots: int) -> Floats:
+    """Weights [B] that are whole multiples of 1 / n_slots, by even steps of their running sum.
+
+    >>> thinned(np.array([0.5, 0.1, 0.4]), 2).tolist()
+    [0.5, 0.0, 0.5]
+    """
+    upto = np.cumsum(weight / weight.sum())
+    steps = (np.arange(n_slots) + 0.5) / n_slots
+    taken = np.minimum(np.searchsorted(upto, steps), len(weight) - 1)
+    return np.bincount(taken, minlength=len(weight)) / n_slots
+
+
+def _write(binner: Binner, forest: Forest, weight: Floats) -> dict[str, Any]:
+    """Tests, nodes, leaves and trees; heaviest trees first."""
+    lists = _Lists(forest.trees, forest.values)
+    kept = np.flatnonzero(weight > 0)
+    kept = kept[np.argsort(-weight[kept], kind="stable")]
+    trees = [[lists.add(int(b)), float(weight[b])] for b in kept]
+    return {
+        "tests": [split_test(binner, feature, cut) for feature, cut in lists.tests],
+        "nodes": [list(node) for node in lists.nodes],
+        "leaves": [forest.values[leaf].tolist() for leaf in lists.leaves],
+        "trees": trees,
+    }
+
+
+class _Lists:
+    """Tests, nodes and leaves as they are met, each once."""
+
+    def __init__(self, trees: FlatTrees, values: Floats) -> None:
+        self.trees = trees
+        self.tests: dict[tuple[int, int], int] = {}
+        self.nodes: dict[tuple[int, int, int], int] = {}
+        self.leaves: dict[int, int] = {}  # by the first leaf with equal values
+        _, first, same = np.unique(values, axis=0, return_index=True, return_inverse=True)
+        self.equal = first[same.ravel()]
+
+    def add(self, b: int) -> int:
+        """Write a tree, children first, and return the reference of its root."""
+        trees = self.trees
+        ends = [*trees.root[b + 1 : b + 2].tolist(), len(trees.feature)]
+        reference: dict[int, int] = {}
+        for node in range(ends[0] - 1, int(trees.root[b]) - 1, -1):  # children after parents
+            left = int(trees.left[node])
+            if left == node:
+                leaf = int(self.equal[trees.leaf[node]])
+                reference[node] = -1 - self.leaves.setdefault(leaf, len(self.leaves))
+                continue
+            split = int(trees.feature[node]), int(trees.cut[node])
+            test = self.tests.setdefault(split, len(self.tests))
+            key = test, reference[left], reference[left + 1]
+            reference[node] = self.nodes.setdefault(key, len(self.nodes))
+        return reference[int(trees.root[b])]
+
+
+def forest_says(forest: Forest, codes: Codes, power: float, of_numbers: bool) -> Floats:
+    """What the written forest predicts for rows of codes [n, d]: probabilities or means [n, K]."""
+    averaged = average(forest, codes, 1)
+    return averaged[:, :1] if of_numbers else sharpened(averaged[:, :-1], power)

@@ -1,0 +1,277 @@
+"""From a fitted model to the plain dict behind a report."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+import dtgfn
+from dtgfn.checks import check_whole
+from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier
+from dtgfn.estimators.base import PosteriorEstimator
+from dtgfn.held_out import check_lengths, read_truth, score_held_out
+from dtgfn.importances import co_occurrence, importances
+from dtgfn.leaves import NormalLeaf
+from dtgfn.posterior import ModelAverage, TreePosterior
+from dtgfn.report.columns import describe_columns
+from dtgfn.report.detector_facts import (
+    anomaly_section,
+    column_gains,
+    detector_columns,
+    detector_facts,
+    scored_rows,
+    telling_trees,
+)
+from dtgfn.report.example_rows import (
+    Examples,
+    example_codes,
+    held_out_examples,
+    told_rows,
+    typical_examples,
+)
+from dtgfn.report.explorer import explore, explorer_forest, forest_says
+from dtgfn.report.fit_facts import posterior_facts
+from dtgfn.report.training_curves import training_curves
+from dtgfn.report.tree_nodes import probable_trees
+from dtgfn.report.trust import trust_section
+from dtgfn.tables import Table, as_table
+
+MOST_IMPORTANT = 30
+MOST_TOGETHER = 15
+MOST_LABELS = 40  # of a confusion table
+MOST_VALUES = 50  # columns of an example row; beyond, only those that the forest asks for
+# Bytes of JSON: with its styles and scripts the page must stay below three megabytes.
+ALL_BYTES = 2_300_000
+TREE_BYTES, ROW_BYTES = 600_000, 400_000
+LEAST_FOREST_BYTES = 200_000
+
+
+def gather(
+    model: Any, X: Any = None, y: Any = None, *, title: str | None = None, n_trees: int = 12
+) -> dict[str, Any]:
+    """Gather everything a report shows of a fitted model; every value is plain JSON.
+
+    Parameters
+    ----------
+    model : DTGFNClassifier, DTGFNRegressor or DTGFNAnomalyDetector
+        Fitted or loaded.
+    X, y : table, array or None
+        Held-out rows and, if known, their targets: they are scored and shown as examples.
+    title : str or None
+        Headline of the report.
+    n_trees : int
+        Most probable trees to describe node by node, fewer where they are very large.
+
+    Examples
+    --------
+    >>> from dtgfn import DTGFNClassifier
+    >>> model = DTGFNClassifier(inference="exact", max_depth=1).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
+    >>> sorted(gather(model))[:6]
+    ['co_occurrence', 'columns', 'fit', 'forest', 'held_out', 'history']
+
+    """
+    check_whole("n_trees", n_trees, 1, 100)
+    if X is None and y is not None:
+        raise ValueError("y is given without X; give the held-out rows that it belongs to.")
+    if isinstance(model, DTGFNAnomalyDetector):
+        return _detector_report(model, X, y, title, n_trees)
+    if not isinstance(model, PosteriorEstimator):
+        raise TypeError(f"A {type(model).__name__} has no report; give a fitted dtgfn model.")
+    return _posterior_report(model, X, y, title, n_trees)
+
+
+def _posterior_report(
+    model: PosteriorEstimator, X: Any, y: Any, title: str | None, n_trees: int
+) -> dict[str, Any]:
+    check_is_fitted(model, "posterior_")
+    posterior = model.posterior_
+    examples, held_out = _examples(model, X, y)
+    report = {
+        **headline(model, title),
+        "fit": posterior_facts(model),
+        "columns": describe_columns(model.binner_),
+        "trust": trust_section(posterior),
+        "history": training_curves(posterior),
+        "trees": within(probable_trees(model, n_trees), TREE_BYTES),
+        "sizes": _sizes(posterior),
+        "importances": _importances(model),
+        "n_importances": len(model.binner_.columns),
+        "co_occurrence": _co_occurrence(model),
+        "held_out": held_out,
+    }
+    report["forest"] = _forest(model, report, examples)
+    report["rows"] = _rows(model, examples, report["forest"])
+    return report
+
+
+def _detector_report(
+    model: DTGFNAnomalyDetector, X: Any, y: Any, title: str | None, n_trees: int
+) -> dict[str, Any]:
+    check_is_fitted(model)
+    gains = column_gains(model)
+    report = {
+        **headline(model, title),
+        "fit": detector_facts(model),
+        "columns": detector_columns(model),
+        "trust": None,
+        "history": None,
+        "trees": within(telling_trees(model, n_trees), TREE_BYTES),
+        "sizes": None,
+        "importances": gains[:MOST_IMPORTANT],
+        "n_importances": len(gains),
+        "co_occurrence": None,
+        "held_out": None,
+        "forest": None,
+        "rows": [],
+        "anomaly": anomaly_section(model),
+    }
+    if X is not None:
+        score = model.decision_function(X)
+        examples = held_out_examples(model.binner_, *_table_and_truth(model, X, y), -score)
+        shown = model.decision_function(examples.table)
+        rows = scored_rows(model, examples.names, examples.values, shown, examples.truth)
+        report["rows"] = within(rows, ROW_BYTES)
+        report["held_out"] = None if y is None else score_held_out(model, X, y)
+    return report
+
+
+def headline(model: Any, title: str | None) -> dict[str, Any]:
+    """Title, version and day."""
+    usual = "Anomaly detector" if isinstance(model, DTGFNAnomalyDetector) else "Decision trees"
+    said = f"{usual}: {type(model).__name__}" if title is None else str(title)
+    today = datetime.now(UTC).date().isoformat()
+    return {"title": said, "version": dtgfn.__version__, "made": today}
+
+
+def _examples(model: PosteriorEstimator, X: Any, y: Any) -> tuple[Examples, dict[str, Any] | None]:
+    """Rows to show, and the scores of held-out rows if their targets are known."""
+    if X is None:
+        return typical_examples(model.posterior_), None
+    unsure = model.predict_uncertainty(X).total  # type: ignore[attr-defined]
+    examples = held_out_examples(model.binner_, *_table_and_truth(model, X, y), unsure)
+    return examples, None if y is None else shorter_confusion(score_held_out(model, X, y))
+
+
+def _table_and_truth(model: Any, X: Any, y: Any) -> tuple[Table, Any]:
+    table = as_table(X)
+    if y is None:
+        return table, None
+    truth = read_truth(model, y)
+    check_lengths(table, truth)
+    return table, truth
+
+
+def shorter_confusion(scores: dict[str, Any]) -> dict[str, Any]:
+    """Keep the classes that are confused most, where there are too many for a table."""
+    confusion = scores.get("confusion")
+    if confusion is None or len(confusion["labels"]) <= MOST_LABELS:
+        return scores
+    counts = np.array(confusion["counts"])
+    wrong = counts.sum(axis=0) + counts.sum(axis=1) - 2 * np.diag(counts)
+    kept = np.sort(np.argsort(-wrong, kind="stable")[:MOST_LABELS])
+    shown = {
+        "labels": [confusion["labels"][c] for c in kept],
+        "counts": counts[np.ix_(kept, kept)].tolist(),
+    }
+    return {**scores, "confusion": {**shown, "n_labels": len(counts)}}
+
+
+def within(items: list[Any], most_bytes: int) -> list[Any]:
+    """Return the first items that take so many bytes of JSON together, at least one."""
+    upto = np.cumsum([n_bytes(item) for item in items])
+    return items[: max(int(np.searchsorted(upto, most_bytes, side="right")), 1)]
+
+
+def n_bytes(value: Any) -> int:
+    """Length of a value as compact JSON."""
+    return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def _forest(
+    model: PosteriorEstimator, report: dict[str, Any], examples: Examples
+) -> dict[str, Any]:
+    """Return the forest in the space that is left, and how far its answers are from the model's."""
+    posterior = model.posterior_
+    left = max(ALL_BYTES - ROW_BYTES - n_bytes(report), LEAST_FOREST_BYTES)
+    every = explorer_forest(posterior, model.weighting)
+    described, used = explore(posterior, every, weighting=model.weighting, budget=left)
+    numbers = isinstance(posterior.score.leaf, NormalLeaf)
+    codes = example_codes(model.binner_, examples)
+    said = forest_says(used, codes, described["sharpness"], numbers)
+    if isinstance(model, DTGFNClassifier):
+        wanted = model.predict_proba(examples.table)
+    else:
+        wanted = model.predict(examples.table)[:, None]  # type: ignore[attr-defined]
+    draws = bool(getattr(model, "leaf_draws", False))
+    return {
+        **described,
+        "exact_average": described["exact_average"] and not draws,
+        "mean_difference": float(np.abs(said - wanted).mean()),
+        "note": _forest_note(described, draws),
+    }
+
+
+def _forest_note(forest: dict[str, Any], draws: bool) -> str | None:
+    """Say in words where the explorer's forest is not quite the model."""
+    if draws:
+        return "The model predicts with draws of leaf probabilities; this forest has their means."
+    if forest["exact_average"]:
+        return (
+            "The model's own prediction is a sum over all trees; this forest is a sample of "
+            f"{forest['n_draws']:,} of them."
+        )
+    if forest["n_used"] < forest["n_trees"]:
+        return (
+            f"{forest['n_used']:,} of the model's {forest['n_trees']:,} distinct trees stand for "
+            "all of them here, to keep the file small."
+        )
+    return None
+
+
+def _rows(
+    model: PosteriorEstimator, examples: Examples, forest: dict[str, Any]
+) -> list[dict[str, Any]]:
+    rows = told_rows(model, examples)
+    names = model.binner_.column_names
+    if len(names) > MOST_VALUES:  # the others change nothing that the forest says
+        used = {names[test["column"]] for test in forest["tests"]}
+        for row in rows:
+            row["values"] = {name: v for name, v in row["values"].items() if name in used}
+    return within(rows, ROW_BYTES)
+
+
+def _sizes(posterior: TreePosterior) -> dict[str, Any]:
+    """Posterior of the number of splits and of the depth; the depth's is always of the sample."""
+    depth = np.bincount(posterior.trees.depth, weights=posterior.weights)
+    return {
+        "exact": isinstance(posterior.solution, ModelAverage),
+        "splits": [float(p) for p in posterior.size_probability],
+        "depth": depth.tolist(),
+        "mean_splits": posterior.mean_splits,
+    }
+
+
+def _importances(model: PosteriorEstimator) -> list[dict[str, Any]]:
+    frame = importances(model).iloc[:MOST_IMPORTANT]
+    records = frame.reset_index(names="name").to_dict("records")
+    return [{str(key): value for key, value in record.items()} for record in records]
+
+
+def _co_occurrence(model: PosteriorEstimator) -> dict[str, Any] | None:
+    """How often the most important columns are used together; None with a single column."""
+    names = importances(model).index[:MOST_TOGETHER].tolist()
+    if len(names) < 2:
+        return None
+    both, lift = (
+        co_occurrence(model, measure).loc[names, names].to_numpy()
+        for measure in ("probability", "lift")
+    )
+    return {
+        "names": names,
+        "probability": both.tolist(),
+        "lift": [[None if np.isnan(v) else v for v in row] for row in lift.tolist()],
+    }
