@@ -56,7 +56,8 @@ def visit_inline(translator: Any, node: nodes.math) -> None:
 def visit_block(translator: Any, node: nodes.math_block) -> None:
     """Write an equation of its own; it scrolls by itself where the page is narrow."""
     label = f' id="{node["ids"][0]}"' if node["ids"] else ""
-    translator.body.append(f'<div class="math"{label} tabindex="0">{_written(node, "block")}</div>')
+    text = _written(node, "block")
+    translator.body.append(f'<div class="equation"{label} tabindex="0">{text}</div>\n')
     raise nodes.SkipNode
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from dtgfn.cli_data import app
+from dtgfn.cli.data import app
 from dtgfn.datasets import ENTRIES
 from dtgfn.tables import TableError
 

@@ -1,0 +1,73 @@
+"""``dtgfn report``: a model as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dtgfn.cli import inputs
+from dtgfn.cli.console import print_json, say
+from dtgfn.cli.held_out import rows_and_truth
+from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet, Separator, Target
+from dtgfn.cli.outputs import check_out, write_whole
+
+
+def report(
+    model: Model,
+    out: Annotated[
+        Path | None, typer.Option(help="HTML file to write.", show_default=False)
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Table of held-out rows; - for stdin.", show_default=False),
+    ] = None,
+    target: Target = None,
+    title: Annotated[
+        str | None, typer.Option(help="Headline of the page.", show_default=False)
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
+    separator: Separator = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a page that works offline: trees, trust, importances, and rows to try.
+
+    Examples:
+      dtgfn report model.dtgfn --out report.html
+
+      dtgfn report model.dtgfn --data held.csv --target y --out report.html
+
+      dtgfn report model.dtgfn --json
+
+    """
+    from dtgfn.progress import progress_bar
+    from dtgfn.storage import load
+
+    if out is None and not as_json and not open_it:
+        raise MisuseError("There is nothing to do; give --out report.html, --open or --json.")
+    if target is not None and data is None:
+        raise MisuseError("--target names the truth in held-out rows; give them with --data.")
+    if out is not None:
+        check_out(out, model, *([data] if data else []))
+    fitted, shown = load(model), not (as_json or quiet)
+    X = y = None
+    if data is not None:
+        known = inputs.text_columns_of(fitted)
+        table = inputs.read(data, separator, known_text=known, progress=shown)
+        X, y = rows_and_truth(fitted, table, target)
+    from dtgfn.report import Report
+
+    with progress_bar(shown) as progress:
+        progress("gathering", 0.0)
+        made = Report(fitted, X, y, title=title)
+        if out is not None:
+            progress("writing", 0.0)
+            write_whole(out, made.to_html().encode())
+    if as_json:
+        print_json(made.to_dict())
+    elif out is not None:
+        say(f"Written to {out}")
+    if open_it:
+        made.open()
