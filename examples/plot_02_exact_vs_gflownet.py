@@ -4,8 +4,9 @@ Exact sums against GFlowNets
 
 *A GFlowNet samples trees. Are they the right ones, in the right proportions?*
 
-On a small problem this is no matter of opinion: the exact engine knows the probability of every tree. We ask
-two GFlowNets, the default one and that of the paper, and hold their samples against it.
+On a small problem this is no matter of opinion: the exact engine knows the probability of every
+tree. We ask two GFlowNets, the default one and that of the paper, and hold their samples against
+it.
 """
 
 import warnings
@@ -25,15 +26,16 @@ print(ours.diagnostics["stopped_because"], "after", ours.history[-1]["step"], "s
 print(compare(ours, exact))
 
 # %%
-# The default GFlowNet lets all open leaves decide at once and computes the last two levels of a tree
-# exactly. On a problem of this size little is left to learn: it meets every set of rows that matters, knows
-# that it has, and stops. What remains between its samples and the truth is the chance of a draw, no
-# larger than that of exact draws.
+# The default GFlowNet lets all open leaves decide at once and computes the last two levels of a
+# tree exactly. On a problem of this size little is left to learn: it meets every set of rows that
+# matters, knows that it has, and stops. What remains between its samples and the truth is the
+# chance of a draw, no larger than that of exact draws.
 #
 # The paper's GFlowNet
 # --------------------
-# The policy of the paper grows a tree leaf by leaf, in any order, and has to learn everything from rewards.
-# We train it with the paper's settings, but only for 200 steps. It warns us, so let us catch what it says.
+# The policy of the paper grows a tree leaf by leaf, in any order, and has to learn everything
+# from rewards. We train it with the paper's settings, but only for 200 steps. It warns us, so let
+# us catch what it says.
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", UntrustworthyFit)
@@ -47,15 +49,15 @@ for warning in caught:
 ax = plot_history(paper, exact=exact)
 
 # %%
-# Each point is a tree: its exact probability against how often it was sampled. In the band is what chance
-# explains. Of the default GFlowNet:
+# Each point is a tree: its exact probability against how often it was sampled. In the band is
+# what chance explains. Of the default GFlowNet:
 
 ax = plot_exact_vs_sampled(ours, exact)
 
 # %%
-# And of the paper's, after its 200 steps. The probable trees are there, in about the right proportions. Its
-# draws are weighted by how probable they *should* have been, which mends what it has not learned yet, at the
-# price of fewer trees that count.
+# And of the paper's, after its 200 steps. The probable trees are there, in about the right
+# proportions. Its draws are weighted by how probable they *should* have been, which mends what it
+# has not learned yet, at the price of fewer trees that count.
 
 ax = plot_exact_vs_sampled(paper, exact)
 
@@ -71,8 +73,8 @@ except BudgetExceeded as refusal:
     print(refusal)
 
 # %%
-# There the GFlowNet is on its own, and so is its judgement of itself: a warning is to be believed, but the
-# lack of one is no proof. Samples cannot show what a sampler never draws.
+# There the GFlowNet is on its own, and so is its judgement of itself: a warning is to be
+# believed, but the lack of one is no proof. Samples cannot show what a sampler never draws.
 #
-# **Next:** :doc:`/reading-the-diagnostics` explains the numbers above, :doc:`/choosing-an-engine` when to use
-# which engine, :doc:`/gfn` how the default one works.
+# **Next:** :doc:`/reading-the-diagnostics` explains the numbers above, :doc:`/choosing-an-engine`
+# when to use which engine, :doc:`/gfn` how the default one works.

@@ -4,9 +4,9 @@ Two kinds of not knowing
 
 *A classifier says "fifty-fifty". Is the coin fair, or has it not seen enough tosses?*
 
-The first kind of doubt, **noise**, stays whatever we do. The second, about the **model**, goes away with more rows.
-They call for opposite actions, and a posterior over trees tells them apart. We make a table in which
-we know where each of them is.
+The first kind of doubt, **noise**, stays whatever we do. The second, about the **model**, goes
+away with more rows. They call for opposite actions, and a posterior over trees tells them apart.
+We make a table in which we know where each of them is.
 """
 
 import matplotlib.pyplot as plt
@@ -34,7 +34,8 @@ forest = RandomForestClassifier(300, random_state=0).fit(X, y)
 # %%
 # Where it doubts, and why
 # ------------------------
-# We ask at every point of the square. Both parts are in nats and add up to the entropy of the prediction.
+# We ask at every point of the square. Both parts are in nats and add up to the entropy of the
+# prediction.
 
 grid = np.linspace(0, 10, 101)
 points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
@@ -49,19 +50,22 @@ for colour in ("blue", "orange"):
 axes[0].set_box_aspect(1)
 maps = {"noise": doubt.noise, "model": doubt.model, "a forest's entropy": entropy}
 for ax, (name, values) in zip(axes[1:], maps.items(), strict=True):
-    shades = ax.pcolormesh(grid, grid, values.reshape(101, 101), cmap="magma_r", vmin=0, vmax=np.log(2))
+    shades = ax.pcolormesh(
+        grid, grid, values.reshape(101, 101), cmap="magma_r", vmin=0, vmax=np.log(2)
+    )
     ax.set_title(name)
     ax.set_box_aspect(1)
 colours = figure.colorbar(shades, ax=axes, label="nats", shrink=0.85)
 
 # %%
-# The forest is unsure in both places and cannot say why. The posterior calls the tossed coins noise, and the
-# gap a matter of the model: trees that cut it at its left or right edge explain the rows equally well.
+# The forest is unsure in both places and cannot say why. The posterior calls the tossed coins
+# noise, and the gap a matter of the model: trees that cut it at its left or right edge explain
+# the rows equally well.
 #
 # Does the promise hold?
 # ----------------------
-# If "model" is what more rows remove, then more rows must remove it, and leave noise as it is. So we draw more
-# and ask at two places, among the tosses and in the gap.
+# If "model" is what more rows remove, then more rows must remove it, and leave noise as it is. So
+# we draw more and ask at two places, among the tosses and in the gap.
 
 places = {"tossed coins": [2.0, 2.5], "gap": [6.8, 5.0]}
 sizes = (100, 300, 1000, 3000, 10000)
@@ -80,12 +84,13 @@ axes[0].set_ylabel("nats")
 legend = axes[0].legend()
 
 # %%
-# It holds. (With the fewest rows it is not even settled how many regions there are, so both parts are vague.)
+# It holds. (With the fewest rows it is not even settled how many regions there are, so both parts
+# are vague.)
 #
 # Limits
 # ------
-# Trees are constant beyond their last threshold, so far outside of the training range the doubt is that of
-# the edge, however far one goes:
+# Trees are constant beyond their last threshold, so far outside of the training range the doubt
+# is that of the edge, however far one goes:
 
 edge, far = model.predict_uncertainty([[10.0, 5.0], [1000.0, 5.0]]).total
 print(f"at the edge {edge:.3f} nats, a hundred times as far {far:.3f} nats")

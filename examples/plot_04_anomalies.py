@@ -4,9 +4,9 @@ Rows unlike the others
 
 *We have seen benign tumours only. Does a malignant one stand out?*
 
-Breast cancer has 569 tumours with 30 measures each. The detector learns from half of the benign ones, without a
-single malignant example, and is asked about all the rest. The rivals are scikit-learn's isolation forest and local
-outlier factor, as they come.
+Breast cancer has 569 tumours with 30 measures each. The detector learns from half of the benign
+ones, without a single malignant example, and is asked about all the rest. The rivals are
+scikit-learn's isolation forest and local outlier factor, as they come.
 """
 
 import matplotlib.pyplot as plt
@@ -32,9 +32,9 @@ truth = np.repeat([0, 1], [len(unseen), len(malignant)])
 detector = DTGFNAnomalyDetector(random_state=0, n_jobs=1, time_budget=None).fit(normal)
 
 # %%
-# A score is minus the room that a row has to itself, as a length: many narrow leaves around a row mean
-# company, one wide leaf means a lonely place. The detector's own rule draws the line two standard deviations below
-# the mean of the training rows.
+# A score is minus the room that a row has to itself, as a length: many narrow leaves around a row
+# mean company, one wide leaf means a lonely place. The detector's own rule draws the line two
+# standard deviations below the mean of the training rows.
 
 room = -detector.score_samples(asked)
 edges = np.geomspace(room.min(), room.max(), 50)
@@ -48,13 +48,16 @@ legend = ax.legend()
 # %%
 # Against the rivals
 # ------------------
-# Two measures need no line: the area under the ROC curve and the average precision. The others say what the
-# methods' own lines would do: how many malignant tumours they find, and how many benign ones they cry wolf at.
+# Two measures need no line: the area under the ROC curve and the average precision. The others
+# say what the methods' own lines would do: how many malignant tumours they find, and how many
+# benign ones they cry wolf at.
 
 rivals = {
     "dtgfn": detector,
     "isolation forest": IsolationForest(random_state=0).fit(normal),
-    "local outlier factor": make_pipeline(StandardScaler(), LocalOutlierFactor(novelty=True)).fit(normal),
+    "local outlier factor": make_pipeline(StandardScaler(), LocalOutlierFactor(novelty=True)).fit(
+        normal
+    ),
 }
 lines = {
     name: {
@@ -68,14 +71,14 @@ lines = {
 print(pandas.DataFrame(lines).T.round(3).to_string())
 
 # %%
-# As rankings the three are nearly equally good here, and their order changes from table to table. What differs is
-# the line: fewer false alarms are paid for with tumours that are missed. If you know which rate you can afford,
-# say so with ``contamination``.
+# As rankings the three are nearly equally good here, and their order changes from table to table.
+# What differs is the line: fewer false alarms are paid for with tumours that are missed. If you
+# know which rate you can afford, say so with ``contamination``.
 #
 # Which measures give a tumour away?
 # ----------------------------------
-# Trees see two columns at a time, so the detector can be asked about any pair by itself. Here are two, with
-# the border of the rule as a line.
+# Trees see two columns at a time, so the detector can be asked about any pair by itself. Here are
+# two, with the border of the rule as a line.
 
 pair = ["worst area", "worst smoothness"]
 small = DTGFNAnomalyDetector(random_state=0, n_jobs=1, time_budget=None).fit(normal[pair])
@@ -95,8 +98,9 @@ colours = figure.colorbar(shades, label="room, log10")
 # %%
 # Limits
 # ------
-# An anomaly is a row in empty space, nothing more: a malignant tumour in the middle of the benign ones is
-# invisible to every method here. Trees cut along the axes, so a dependence spread thinly over many columns is
-# seen better by nearest neighbours.
+# An anomaly is a row in empty space, nothing more: a malignant tumour in the middle of the benign
+# ones is invisible to every method here. Trees cut along the axes, so a dependence spread thinly
+# over many columns is seen better by nearest neighbours.
 #
-# **Next:** :doc:`/anomaly` has the definition of the score, and the tables on which it wins and fails.
+# **Next:** :doc:`/anomaly` has the definition of the score, and the tables on which it wins and
+# fails.

@@ -4,9 +4,9 @@ A hidden exclusive or
 
 *Two of many columns decide together, and neither of them alone says anything. Who finds them?*
 
-The label is 1 if exactly one of two binary columns is 1. Each of them is useless without the other, so
-a method that chooses splits one at a time, by what they gain at once, has nothing to go by. A
-posterior weighs whole trees, so the pair is seen as a pair.
+The label is 1 if exactly one of two binary columns is 1. Each of them is useless without the
+other, so a method that chooses splits one at a time, by what they gain at once, has nothing to go
+by. A posterior weighs whole trees, so the pair is seen as a pair.
 """
 
 import matplotlib.pyplot as plt
@@ -50,31 +50,32 @@ ax.set(xlabel="columns of noise", ylabel="accuracy on new rows", ylim=(0.4, 1.03
 legend = ax.legend(loc="lower left")
 
 # %%
-# The greedy tree and the forests are not told how deep to go: they grow until all leaves are pure, so they can
-# represent the rule. They fail to *find* it.
+# The greedy tree and the forests are not told how deep to go: they grow until all leaves are
+# pure, so they can represent the rule. They fail to *find* it.
 #
 # How sure is the posterior?
 # --------------------------
-# Of 130 columns it must pick two: thousands of pairs, and far more trees. The probability that the tree uses a
-# column is exact here.
+# Of 130 columns it must pick two: thousands of pairs, and far more trees. The probability that
+# the tree uses a column is exact here.
 
 model = methods["posterior, depth 2"]
 used = model.posterior_.column_inclusion
-print(f"column 0: {used[0]:.4f}, column 1: {used[1]:.4f}, the likeliest of the others: {used[2:].max():.4f}")
+print(f"the two: {used[:2].round(4)}, the likeliest of the others: {used[2:].max():.4f}")
 ax = plot_tree(model)
 
 # %%
-# The same tree with the two columns exchanged is equally probable, so this one has half of the mass. The gains tell the
-# story: whichever column comes first gains nothing by itself (it even loses a little), and the second pays for both.
+# The same tree with the two columns exchanged is equally probable, so this one has half of the
+# mass. The gains tell the story: whichever column comes first gains nothing by itself (it even
+# loses a little), and the second pays for both.
 
 print(model.importances()[["inclusion", "gain_low", "gain_high"]].head(3).round(2).to_string())
 
 # %%
 # Limits
 # ------
-# An exact sum over pairs of columns is cheap; over triples it is not, and a parity of ten columns is out of reach
-# for everyone who does not know where to look. Real tables are rarely that mean: where each column says a little
-# by itself, greedy forests are hard to beat.
+# An exact sum over pairs of columns is cheap; over triples it is not, and a parity of ten columns
+# is out of reach for everyone who does not know where to look. Real tables are rarely that mean:
+# where each column says a little by itself, greedy forests are hard to beat.
 #
-# **Next:** :doc:`/results/xor` has the paper's experiment, with up to 1000 columns of noise and every rival;
-# :doc:`/importances` explains the gains.
+# **Next:** :doc:`/results/xor` has the paper's experiment, with up to 1000 columns of noise and
+# every rival; :doc:`/importances` explains the gains.

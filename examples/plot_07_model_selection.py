@@ -2,11 +2,13 @@
 Choosing a model by its evidence
 ================================
 
-*How deep may trees be, and what should a split cost? Ask the training rows, without setting any aside.*
+*How deep may trees be, and what should a split cost? Ask the training rows, without setting any
+aside.*
 
-The evidence P(labels | rows, settings) is an average over all trees that settings allow: too small trees do not
-explain the labels, too many trees spread their bets. So it can be compared between settings, and nothing is fitted twice
-as in cross-validation. ``dtgfn.select`` does the sums.
+The evidence P(labels | rows, settings) is an average over all trees that settings allow: too
+small trees do not explain the labels, too many trees spread their bets. So it can be compared
+between settings, and nothing is fitted twice as in cross-validation. ``dtgfn.select`` does the
+sums.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +24,8 @@ exact = {"n_thresholds": 9, "random_state": 0, "n_jobs": 1}
 # %%
 # A table whose answer we know
 # ----------------------------
-# Labels come from a tree of depth 2 with three splits, and one in ten is flipped. A third column says nothing.
+# Labels come from a tree of depth 2 with three splits, and one in ten is flipped. A third column
+# says nothing.
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 1, (800, 3)).round(2)
@@ -35,9 +38,9 @@ print(found)
 print(found.table[shown].round(3).to_string(index=False))
 
 # %%
-# The depth of the truth wins, narrowly. Deeper trees could say the same and more, but have to share their bets among
-# more trees; where a split is dear ("mdl"), hardly any deeper tree is a bet at all, so allowing them
-# changes nothing. Depth 1 is far below the picture.
+# The depth of the truth wins, narrowly. Deeper trees could say the same and more, but have to
+# share their bets among more trees; where a split is dear ("mdl"), hardly any deeper tree is a
+# bet at all, so allowing them changes nothing. Depth 1 is far below the picture.
 
 behind = found.table["log_evidence"] - found.table["log_evidence"].max()
 figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
@@ -56,11 +59,13 @@ ax = plot_tree(found.posterior)
 # %%
 # A real table, and a second opinion
 # ----------------------------------
-# On Iris no depth is the true one. Next to the evidence we put what it does not look at, the log loss of ten-fold
-# cross-validation.
+# On Iris no depth is the true one. Next to the evidence we put what it does not look at, the log
+# loss of ten-fold cross-validation.
 
 X, y = load_iris(return_X_y=True, as_frame=True)
-found = select(X, y, max_depth=[1, 2, 3, 4], split_penalty=["mdl", "paper"], engine="exact", **exact)
+found = select(
+    X, y, max_depth=[1, 2, 3, 4], split_penalty=["mdl", "paper"], engine="exact", **exact
+)
 table = found.table[shown].copy()
 table["cross-validated"] = [
     cross_val_score(
@@ -74,9 +79,11 @@ print(table.round(3).to_string(index=False))
 # %%
 # Limits
 # ------
-# Both discard depth 1, and beyond that they need not agree: the evidence asks which settings explain *all* labels from the
-# start, a score which of them predict the *next* one. ``select(..., by="score")`` chooses by leave-one-out score
-# instead. Differences of less than a nat are nothing to act on, and the evidence of a sampler is as good as the
-# sampler: the table marks settings whose evidence is not known to a nat.
+# Both discard depth 1, and beyond that they need not agree: the evidence asks which settings
+# explain *all* labels from the start, a score which of them predict the *next* one. ``select(...,
+# by="score")`` chooses by leave-one-out score instead. Differences of less than a nat are nothing
+# to act on, and the evidence of a sampler is as good as the sampler: the table marks settings
+# whose evidence is not known to a nat.
 #
-# **Next:** :doc:`/evidence` says what exactly is compared, :doc:`/posterior` what the penalties mean.
+# **Next:** :doc:`/evidence` says what exactly is compared, :doc:`/posterior` what the penalties
+# mean.

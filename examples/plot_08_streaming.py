@@ -4,8 +4,8 @@ Rows that come in batches
 
 *When is enough? Watch a posterior make up its mind.*
 
-Patients arrive in batches. After each batch we want the posterior of all rows so far, and before it an honest test: the
-model predicts the batch first, then learns from it.
+Patients arrive in batches. After each batch we want the posterior of all rows so far, and before
+it an honest test: the model predicts the batch first, then learns from it.
 """
 
 import matplotlib.pyplot as plt
@@ -38,9 +38,10 @@ for batch in batches[1:]:
 # %%
 # Which columns does it believe in?
 # ---------------------------------
-# Each line is the probability that the tree uses a column. Early on many would do; then some win, and a winner may
-# be overthrown: for a while the posterior is nearly certain of a column that it drops later. Its certainty is about
-# trees of *this* depth and these thresholds, and where columns say nearly the same, a few rows decide between them.
+# Each line is the probability that the tree uses a column. Early on many would do; then some win,
+# and a winner may be overthrown: for a while the posterior is nearly certain of a column that it
+# drops later. Its certainty is about trees of *this* depth and these thresholds, and where
+# columns say nearly the same, a few rows decide between them.
 
 used = np.array(used)
 figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
@@ -53,8 +54,9 @@ legend = ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 # %%
 # Is it better than it was?
 # -------------------------
-# The doubt about the model falls as it should. The loss on rows not yet learned from is noisy, a batch being
-# small, and does not fall below what these ten columns and two levels of splits can tell.
+# The doubt about the model falls as it should. The loss on rows not yet learned from is noisy, a
+# batch being small, and does not fall below what these ten columns and two levels of splits can
+# tell.
 
 figure, ax = plt.subplots(figsize=(8, 3.4), layout="constrained")
 ax.plot(n_rows[:-1], unknown, "o-", label="mean doubt about the model (nats)")
@@ -65,19 +67,21 @@ legend = ax.legend()
 # %%
 # The answer does not depend on the batches
 # -----------------------------------------
-# The thresholds stay what the *first* batch made them, so begin with a batch that is like what comes. Beyond
-# that the posterior is that of all rows, however they were cut: eleven batches after the first, or a single one.
+# The thresholds stay what the *first* batch made them, so begin with a batch that is like what
+# comes. Beyond that the posterior is that of all rows, however they were cut: eleven batches
+# after the first, or a single one.
 
 rest = np.concatenate(batches[1:])
 other = clone(model).partial_fit(X.iloc[batches[0]], y[batches[0]], classes=np.unique(y))
 other.partial_fit(X.iloc[rest], y[rest])
-print(f"log evidence after 12 batches {model.log_evidence_:.6f}, after 2 batches {other.log_evidence_:.6f}")
+for name, streamed in {"12 batches": model, "2 batches": other}.items():
+    print(f"log evidence after {name}: {streamed.log_evidence_:.6f}")
 
 # %%
 # How much of it was news?
 # ------------------------
-# Before any new sum the old trees are weighed for the new rows in closed form. The share of them that still counts
-# says how far the batch has moved the posterior:
+# Before any new sum the old trees are weighed for the new rows in closed form. The share of them
+# that still counts says how far the batch has moved the posterior:
 
 print("after each batch:", " ".join(f"{share:.0%}" for share in standing))
 print(f"and if all of it comes at once: {other.posterior_.diagnostics['instant']['ess']:.0%}")
@@ -85,8 +89,8 @@ print(f"and if all of it comes at once: {other.posterior_.diagnostics['instant']
 # %%
 # Limits
 # ------
-# The exact engine does its sums anew for each batch. A GFlowNet carries its network over and trains for a tenth of
-# the time, which is usually, not always, as good as a fit from scratch. Drift is not forgotten: all rows count alike,
-# however old.
+# The exact engine does its sums anew for each batch. A GFlowNet carries its network over and
+# trains for a tenth of the time, which is usually, not always, as good as a fit from scratch.
+# Drift is not forgotten: all rows count alike, however old.
 #
 # **Next:** :doc:`/streaming` says what is kept and what is not, with measurements.

@@ -2,11 +2,12 @@
 A leaf model of one's own
 =========================
 
-*Leaves hold class counts, or numbers. Could they hold survival times, half of which nobody has seen yet?*
+*Leaves hold class counts, or numbers. Could they hold survival times, half of which nobody has
+seen yet?*
 
-Pumps fail. We know when each was installed and whether it has failed by today; of most that still run we know only
-that they have lasted *at least* so long. A tree whose leaves hold a failure rate deals with that, and
-it takes four small functions to say so.
+Pumps fail. We know when each was installed and whether it has failed by today; of most that still
+run we know only that they have lasted *at least* so long. A tree whose leaves hold a failure rate
+deals with that, and it takes four small functions to say so.
 """
 
 import math
@@ -25,7 +26,8 @@ from dtgfn.tables import as_table
 # %%
 # The table
 # ---------
-# The rate of failures is low up to 70 % load. Beyond that it depends on the temperature. The age of the seal and the line do not matter.
+# The rate of failures is low up to 70 % load. Beyond that it depends on the temperature. The age
+# of the seal and the line do not matter.
 
 rng = np.random.default_rng(0)
 n_pumps = 500
@@ -48,9 +50,10 @@ print(f"{failed.sum()} of {n_pumps} pumps have failed")
 # %%
 # The leaf
 # --------
-# Lifetimes are exponential with an unknown rate, which has a gamma prior. Then all a leaf must know are its rows, its failures and the
-# years its pumps have run; the rate can be integrated out in closed form. A target is one number, so we
-# write the years of a pump that still runs as a negative number.
+# Lifetimes are exponential with an unknown rate, which has a gamma prior. Then all a leaf must
+# know are its rows, its failures and the years its pumps have run; the rate can be integrated out
+# in closed form. A target is one number, so we write the years of a pump that still runs as a
+# negative number.
 
 
 def add_row(sums, target, weight, numbers):
@@ -79,33 +82,50 @@ lifetimes = CustomLeaf(
 
 target = np.where(failed, years, -years)
 posterior = infer(
-    pumps, target, leaf=lifetimes, engine="exact", max_depth=2, n_thresholds=19, random_state=0, n_jobs=1
+    pumps,
+    target,
+    leaf=lifetimes,
+    engine="exact",
+    max_depth=2,
+    n_thresholds=19,
+    random_state=0,
+    n_jobs=1,
 )
 print(tree_text(posterior))
 
 # %%
-# Engines never look into a leaf, so the sum over all trees is as exact as it is for classes. The most probable tree has found
-# the rule, with its rates in failures per year. Which columns matter is no question either:
+# Engines never look into a leaf, so the sum over all trees is as exact as it is for classes. The
+# most probable tree has found the rule, with its rates in failures per year. Which columns matter
+# is no question either:
 
 ax = plot_importances(posterior, measure="inclusion")
 
 # %%
 # Predicted rates
 # ---------------
-# The average over all trees gives each pump its rate. We know the true ones, which the model never saw.
+# The average over all trees gives each pump its rate. We know the true ones, which the model
+# never saw.
 
 rate = average_outputs(posterior, encode(posterior.binner, as_table(pumps)))[:, 0]
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
 for ax, name, shown in zip(axes, ("true", "predicted"), (true_rate, rate), strict=True):
-    dots = ax.scatter(pumps["load (%)"], pumps["temperature (°C)"], c=shown, cmap="viridis", vmin=0, vmax=0.7, s=14)
+    dots = ax.scatter(
+        pumps["load (%)"],
+        pumps["temperature (°C)"],
+        c=shown,
+        cmap="viridis",
+        vmin=0,
+        vmax=0.7,
+        s=14,
+    )
     ax.set(title=f"{name} rate", xlabel="load (%)")
 axes[0].set_ylabel("temperature (°C)")
 colours = figure.colorbar(dots, ax=axes, label="failures a year")
 
 # %%
-# Had we counted the pumps that still run as if they had failed today, or left them out, every rate would be too
-# high:
+# Had we counted the pumps that still run as if they had failed today, or left them out, every
+# rate would be too high:
 
 groups = pandas.DataFrame({"truth": true_rate, "posterior": rate, "failed": failed, "years": years})
 means = groups.groupby("truth")[["posterior"]].mean()
@@ -116,7 +136,9 @@ print(means.round(3).to_string())
 # %%
 # Limits
 # ------
-# A leaf may only know *sums* over its rows, so a median is out. The functions are compiled by numba, so they must be plain arithmetic.
-# Such a model has no estimator class around it, and is not written to model files.
+# A leaf may only know *sums* over its rows, so a median is out. The functions are compiled by
+# numba, so they must be plain arithmetic. Such a model has no estimator class around it, and is
+# not written to model files.
 #
-# **Next:** :doc:`/leaves` has the two leaf models that are built in, and what a third one must fulfil.
+# **Next:** :doc:`/leaves` has the two leaf models that are built in, and what a third one must
+# fulfil.
