@@ -4,11 +4,11 @@ const MISSING = "missing";
 const MOST_FIELDS = 12; // before they are folded away
 
 // The input of one column; `read()` gives its value, null if missing, undefined if unreadable.
-function field(column, onInput) {
+function field(column, place, onInput) {
   const id = newId("field");
   const label = make("label", { for: id }, named(column.label || column.name), column.unit ? make("span", { class: "unit" }, ` ${column.unit}`) : null);
   const made = column.kind === "number" ? numberField(column, id, onInput) : choiceField(column, id, onInput);
-  return { ...made, element: make("div", { class: "field" }, label, ...made.parts) };
+  return { ...made, element: make("div", { class: "field", "data-column": place }, label, ...made.parts) };
 }
 
 function numberField(column, id, onInput) {
@@ -96,7 +96,7 @@ class RowExplorer {
   constructor(report, browser) {
     this.report = report;
     this.browser = browser;
-    this.fields = report.columns.map((column) => field(column, () => this.typed()));
+    this.fields = report.columns.map((column, k) => field(column, k, () => this.typed()));
     this.fields.forEach((each, k) => each.write(middleOf(report.columns[k])));
     this.picker = make("select", { id: newId("pick") });
     this.answer = make("div", { class: "answer", "aria-live": "polite", "aria-atomic": "true" });

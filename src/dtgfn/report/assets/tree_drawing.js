@@ -97,7 +97,7 @@ function rowContents(report, tree, node, { x, y, width }, kind) {
   const words = parent && (kind === "sideways" ? sides(report, parent) : [parent.rule, parent.other]);
   const come = parent ? words[parent.then === node.id ? 0 : 1] : "all rows";
   const rows = counted(node.rows, "row");
-  const beside = textWidth(rows, SMALL) + 8;
+  const beside = textWidth(counted(rootOf(tree).rows, "row"), SMALL) + 8; // all bars of a tree are alike
   const numbers = report.fit.task === "numbers";
   const what = node.test ? asked(report, node) : report.fit.task === "classes" ? node.vote : "";
   const says = node.test && !numbers ? "" : said(report, node);
