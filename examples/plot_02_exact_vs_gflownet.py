@@ -63,13 +63,14 @@ ax = plot_exact_vs_sampled(ours, exact)
 ax = plot_exact_vs_sampled(paper, exact)
 
 # %%
-# Where there is no exact answer
-# ------------------------------
-# With 30 columns, 99 thresholds and depth 5 the exact engine refuses, with its reasons:
+# Limits
+# ------
+# The exact answer ends somewhere. With 30 columns, 99 thresholds and depth 5 the engine refuses,
+# with its reasons:
 
 large = load_breast_cancer(as_frame=True)
 try:
-    infer(large.data, large.target, engine="exact", time_budget=10)
+    infer(large.data, large.target, engine="exact", time_budget=10, random_state=0)
 except BudgetExceeded as refusal:
     print(refusal)
 
