@@ -54,11 +54,13 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
+    "remove_config_comments": True,
     "write_computation_times": False,
     "min_reported_time": 1,
     "plot_gallery": "True",
 }
-warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
+# A warning that an example's own line raises fails the build, as an error does.
+warnings.filterwarnings("error", module="__main__")
 
 html_theme = "pydata_sphinx_theme"
 html_title = "dtgfn"

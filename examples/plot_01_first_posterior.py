@@ -17,7 +17,7 @@ from dtgfn.plots import plot_forest, plot_importances, plot_sizes, plot_tree
 iris = load_iris(as_frame=True)
 X, species = iris.data, iris.target_names[iris.target]
 
-model = DTGFNClassifier(inference="exact", max_depth=3, n_thresholds=19, random_state=0, n_jobs=1)
+model = DTGFNClassifier(inference="exact", max_depth=3, n_thresholds=19, random_state=0)
 model.fit(X, species)
 print(model.posterior_)
 
@@ -30,14 +30,15 @@ print(model.posterior_)
 ax = plot_tree(model)
 
 # %%
-# It is also nearly alone in being shown, if one fits trees greedily, and that is misleading:
+# Usually this is where one stops. But how much of the posterior is this one tree?
 
 print(f"probability of the best tree: {model.posterior_.best_probability:.1%}")
 
 # %%
-# All the others hold the rest. Most are close relatives: the same columns, cut a little to the
-# left or right, or in another order.
+# The others hold the rest. Most are close relatives: the same columns, cut a little to the left or
+# right, or in another order. Below they are drawn over one another.
 
+# sphinx_gallery_thumbnail_number = 2
 ax = plot_forest(model)
 
 # %%

@@ -18,7 +18,7 @@ from dtgfn.diagnostics import UntrustworthyFit, compare
 from dtgfn.plots import plot_exact_vs_sampled, plot_history
 
 X, y = load_iris(return_X_y=True, as_frame=True)
-problem = {"max_depth": 3, "n_thresholds": 9, "random_state": 0, "n_jobs": 1}
+problem = {"max_depth": 3, "n_thresholds": 9, "random_state": 0}
 
 exact = infer(X, y, engine="exact", **problem)
 ours = infer(X, y, engine="gfn", **problem)
@@ -44,8 +44,9 @@ for warning in caught:
     print(warning.message)
 
 # %%
-# The exact evidence, the dashed line below, shows how far it has come.
+# The exact evidence, the dash-dotted line below, shows how far it has come.
 
+# sphinx_gallery_thumbnail_number = 2
 ax = plot_history(paper, exact=exact)
 
 # %%
@@ -62,13 +63,14 @@ ax = plot_exact_vs_sampled(ours, exact)
 ax = plot_exact_vs_sampled(paper, exact)
 
 # %%
-# Where there is no exact answer
-# ------------------------------
-# With 30 columns, 99 thresholds and depth 5 the exact engine refuses, with its reasons:
+# Limits
+# ------
+# The exact answer ends somewhere. With 30 columns, 99 thresholds and depth 5 the engine refuses,
+# with its reasons:
 
 large = load_breast_cancer(as_frame=True)
 try:
-    infer(large.data, large.target, engine="exact", time_budget=10, n_jobs=1)
+    infer(large.data, large.target, engine="exact", time_budget=10, random_state=0)
 except BudgetExceeded as refusal:
     print(refusal)
 

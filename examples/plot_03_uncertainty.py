@@ -27,7 +27,7 @@ def draw_rows(n_rows, seed):
 
 
 X, y = draw_rows(300, seed=4)
-model = DTGFNClassifier(inference="exact", max_depth=3, n_thresholds=39, random_state=0, n_jobs=1)
+model = DTGFNClassifier(inference="exact", max_depth=3, n_thresholds=39, random_state=0)
 model.fit(X, y)
 forest = RandomForestClassifier(300, random_state=0).fit(X, y)
 
@@ -59,8 +59,8 @@ colours = figure.colorbar(shades, ax=axes, label="nats", shrink=0.85)
 
 # %%
 # The forest is unsure in both places and cannot say why. The posterior calls the tossed coins
-# noise, and the gap a matter of the model: trees that cut it at its left or right edge explain
-# the rows equally well.
+# noise, and the gap a matter of the model: trees that cut it anywhere between its edges explain
+# the rows about equally well.
 #
 # Does the promise hold?
 # ----------------------

@@ -29,7 +29,7 @@ normal, unseen = train_test_split(benign, test_size=0.5, random_state=0)
 asked = pandas.concat([unseen, malignant])
 truth = np.repeat([0, 1], [len(unseen), len(malignant)])
 
-detector = DTGFNAnomalyDetector(random_state=0, n_jobs=1, time_budget=None).fit(normal)
+detector = DTGFNAnomalyDetector(random_state=0, time_budget=None).fit(normal)
 
 # %%
 # A score is minus the room that a row has to itself, as a length: many narrow leaves around a row
@@ -80,8 +80,9 @@ print(pandas.DataFrame(lines).T.round(3).to_string())
 # Trees see two columns at a time, so the detector can be asked about any pair by itself. Here are
 # two, with the border of the rule as a line.
 
+# sphinx_gallery_thumbnail_number = 2
 pair = ["worst area", "worst smoothness"]
-small = DTGFNAnomalyDetector(random_state=0, n_jobs=1, time_budget=None).fit(normal[pair])
+small = DTGFNAnomalyDetector(random_state=0, time_budget=None).fit(normal[pair])
 widths = [np.linspace(asked[name].min(), asked[name].max(), 200) for name in pair]
 places = pandas.DataFrame(np.stack(np.meshgrid(*widths), axis=-1).reshape(-1, 2), columns=pair)
 room = -small.score_samples(places).reshape(200, 200)

@@ -5,7 +5,7 @@ When the rows change
 *Trained on one kind of tumour, asked about another. What breaks, does the model notice, and what
 helps?*
 
-We train on the tumours with a fine texture and ask about those with a coarse one, of the same
+We train on the tumours with an even texture and ask about those with an uneven one, of the same
 table. Two things change at once: rows lie elsewhere, and malignant ones are far more frequent.
 """
 
@@ -32,7 +32,7 @@ X_train, y_train, X_new, y_new = split_by("mean texture")
 for name, labels in {"training": y_train, "new rows": y_new}.items():
     print(f"{name}: {np.mean(labels == 'malignant'):.0%} malignant")
 
-model = DTGFNClassifier(inference="exact", max_depth=3, n_thresholds=19, random_state=0, n_jobs=1)
+model = DTGFNClassifier(inference="exact", max_depth=3, n_thresholds=19, random_state=0)
 model.fit(X_train, y_train)
 
 # %%
@@ -73,7 +73,7 @@ legend = ax.legend()
 # accordingly. ``"uniform"`` is for when nothing is known. A forest can be told something similar
 # in training, so it shall have it, too.
 
-bags = DTGFNClassifier(inference="smc", n_bags=50, n_trees=250, random_state=0, n_jobs=1)
+bags = DTGFNClassifier(inference="smc", n_bags=50, n_trees=250, random_state=0)
 forests = {
     "forest": RandomForestClassifier(200, random_state=0),
     "forest, balanced": RandomForestClassifier(200, class_weight="balanced", random_state=0),
@@ -120,7 +120,7 @@ print(judge(*split_by("mean concavity")).to_string())
 # What did it think of its own answers? It doubted more than on the rows it had learned from, but
 # nowhere near as much as it should have:
 
-_, _, X_new, y_new = split_by("mean concavity")
+X_train, y_train, X_new, y_new = split_by("mean concavity")
 probability = model.predict_proba(X_new)
 right = np.mean(model.classes_[probability.argmax(axis=1)] == y_new)
 print(f"it expected {probability.max(axis=1).mean():.0%} right answers and gave {right:.0%}")

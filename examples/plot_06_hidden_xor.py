@@ -27,7 +27,7 @@ def draw_rows(n_noise, seed):
 
 methods = {
     "posterior, depth 2": DTGFNClassifier(
-        inference="exact", max_depth=2, n_thresholds=1, random_state=0, n_jobs=1
+        inference="exact", max_depth=2, n_thresholds=1, random_state=0
     ),
     "random forest": RandomForestClassifier(100, random_state=0),
     "extra trees": ExtraTreesClassifier(100, random_state=0),

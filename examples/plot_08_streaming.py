@@ -21,7 +21,7 @@ order = np.random.default_rng(0).permutation(len(tumours.data))
 X, y = tumours.data.iloc[order, 20:], tumours.target_names[tumours.target[order]]
 batches = np.array_split(np.arange(len(X)), 12)
 
-model = DTGFNClassifier(inference="exact", max_depth=2, n_thresholds=19, random_state=0, n_jobs=1)
+model = DTGFNClassifier(inference="exact", max_depth=2, n_thresholds=19, random_state=0)
 model.partial_fit(X.iloc[batches[0]], y[batches[0]], classes=np.unique(y))
 
 n_rows, used = [len(batches[0])], [model.posterior_.column_inclusion]
@@ -54,9 +54,9 @@ legend = ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 # %%
 # Is it better than it was?
 # -------------------------
-# The doubt about the model falls as it should. The loss on rows not yet learned from is noisy, a
-# batch being small, and does not fall below what these ten columns and two levels of splits can
-# tell.
+# The doubt about the model falls, as it should. The loss on rows not yet learned from is noisy,
+# since a batch is small, and shows no clear trend: most of what two levels of splits can say was
+# learned from the first rows.
 
 figure, ax = plt.subplots(figsize=(8, 3.4), layout="constrained")
 ax.plot(n_rows[:-1], unknown, "o-", label="mean doubt about the model (nats)")

@@ -23,9 +23,7 @@ wine = load_wine(as_frame=True)
 cultivar = np.array(["Barolo", "Grignolino", "Barbera"])[wine.target]
 X, X_test, y, y_test = train_test_split(wine.data, cultivar, test_size=0.3, random_state=0)
 
-model = DTGFNClassifier(
-    inference="smc", n_bags=50, binning="quantile", n_trees=250, random_state=0, n_jobs=1
-)
+model = DTGFNClassifier(inference="smc", n_bags=50, binning="quantile", n_trees=250, random_state=0)
 model.fit(X, y)
 print(f"accuracy {model.score(X_test, y_test):.3f}")
 
@@ -63,6 +61,7 @@ legend = ax.legend()
 # An ensemble is for machines. For people, ``trees="consensus"`` is the tree that predicts most
 # like all of them. It goes into any format: text, Graphviz, Mermaid, JSON, scikit-learn.
 
+# sphinx_gallery_thumbnail_number = 2
 ax = plot_tree(model, "consensus")
 
 # %%

@@ -43,7 +43,8 @@ def simple_commands(text):
 
 def shell_commands():
     for path in TEXTS:
-        for block in fences(path, "sh"):
+        typed = re.findall(r"^\$ (.*)$", "\n".join(fences(path, "console")), flags=re.M)
+        for block in [*fences(path, "sh"), *typed]:
             for words in simple_commands(block):
                 yield pytest.param(words, id=f"{path.name}: {' '.join(words)}"[:90])
 
