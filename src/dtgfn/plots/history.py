@@ -24,6 +24,7 @@ LINES: dict[str, tuple[str, str, Any]] = {
     "mean_log_reward": ("log R, mean of the chains", OURS, DASHES[0]),
     "best_log_reward": ("log R of the best tree", OTHERS[1], DASHES[2]),
 }
+FEW = 10  # entries, so few that each gets a dot
 TIMES = {"seconds": "seconds", "step": "steps", "sweep": "sweeps"}
 
 
@@ -77,7 +78,9 @@ def plot_history(
         if key == "best_log_reward" and "elbo" in history[-1]:
             continue  # a tree's log R is no bound of the evidence: it would only take room
         if np.isfinite(values).any():
-            ax.plot(at, values, color=colour, linestyle=dash, linewidth=1.8, label=name, zorder=3)
+            dot = "o" if len(at) < FEW else "None"
+            (line,) = ax.plot(at, values, color=colour, linestyle=dash, label=name, zorder=3)
+            line.set(linewidth=1.8, marker=dot, markersize=4)
     error = 2 * _series(history, "elbo_error")
     elbo = _series(history, "elbo")
     if np.isfinite(error).any():
@@ -127,7 +130,7 @@ def _series(history: list[dict[str, Any]], key: str) -> Floats:
 def _frame_end(ax: Axes, at: Floats, truth: float | None) -> None:
     """Show what comes after the first moments: a bad start would flatten all the rest."""
     drawn = [np.asarray(line.get_ydata(), dtype=np.float64) for line in ax.lines]
-    later = [values[len(values) // 10 :] for values in drawn if values.size > 2]
+    later = [values[len(values) // 10 :] for values in drawn]
     ends = np.concatenate(later) if later else np.array([math.nan])
     ends = np.append(ends[np.isfinite(ends)], [] if truth is None else truth)
     if ends.size:
