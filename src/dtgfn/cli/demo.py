@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from dtgfn.cli.console import print_json, say
-from dtgfn.cli.held_out import held_out_text
+from dtgfn.cli.held_out import held_out_text, score
 from dtgfn.cli.options import AsJson, MisuseError, Quiet
-from dtgfn.cli.outputs import check_out, write_whole
+from dtgfn.cli.outputs import check_out
 from dtgfn.cli.parameters import complete
+from dtgfn.cli.report import make_report, write_page
 
 # scikit-learn's tables, and as many thresholds as keep each a matter of seconds.
-TABLES = {"iris": 99, "wine": 99, "breast-cancer": 9}
+TABLES = {"iris": 99, "wine": 19, "breast-cancer": 9}
 
 
 def demo(
@@ -44,7 +45,6 @@ def demo(
 
     """
     from dtgfn.estimators import DTGFNClassifier
-    from dtgfn.held_out import score_held_out
     from dtgfn.storage import check_replaceable, save
     from dtgfn.summary import summarise, summary_text
 
@@ -54,6 +54,7 @@ def demo(
         check_out(path)
     if out is not None:
         check_replaceable(out)
+    shown = not (as_json or quiet)
     X, y, X_test, y_test = _rows(table)
     if not as_json:
         say(
@@ -66,16 +67,14 @@ def demo(
         max_depth=3,
         n_thresholds=TABLES[table],
         random_state=1,
-        verbose=not (as_json or quiet),
+        verbose=shown,
     ).fit(X, y)
-    summary = {**summarise(model), "held_out": score_held_out(model, X_test, y_test)}
+    summary = {**summarise(model), "held_out": score(model, X_test, y_test, shown)}
     if out is not None:
         save(model, out)
     if report is not None:
-        from dtgfn.report import Report
-
         title = f"{table}: the posterior over its trees"
-        write_whole(report, Report(model, X_test, y_test, title=title).to_html().encode())
+        write_page(report, make_report(model, X_test, y_test, title, shown))
     if as_json:
         print_json(summary)
         return

@@ -53,12 +53,16 @@ def diagnose(
             "score it on rows you know with: dtgfn report --data."
         )
     posterior = fitted.posterior_
-    truth = _exact(posterior, seconds, not (as_json or quiet)) if exact else None
+    shown = not (as_json or quiet)
+    truth = _exact(posterior, seconds, shown) if exact else None
     told: dict[str, Any] = {"engine": posterior.engine, **trust_section(posterior, truth)}
-    if truth is not None and truth is not posterior:
+    if truth is not None:
         from dtgfn.diagnostics import compare
+        from dtgfn.progress import progress_bar
 
-        comparison = compare(posterior, truth)
+        with progress_bar(shown) as progress:
+            progress("comparing", 0.0)
+            comparison = compare(posterior, truth)
         told["comparison"] = comparison.to_dict()
     if as_json:
         print_json(told)

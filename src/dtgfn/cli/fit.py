@@ -9,7 +9,7 @@ import typer
 
 from dtgfn.cli import inputs
 from dtgfn.cli.console import note, print_json, say
-from dtgfn.cli.held_out import held_out_text, read_beside
+from dtgfn.cli.held_out import held_out_text, read_beside, score
 from dtgfn.cli.options import AsJson, Data, MisuseError, Quiet, Separator, TextColumns, names
 from dtgfn.cli.outputs import check_out
 from dtgfn.cli.parameters import (
@@ -81,7 +81,6 @@ def fit(
       dtgfn fit normal.csv --task anomalies --n-trees 100 --out detector.dtgfn
 
     """
-    from dtgfn.held_out import score_held_out
     from dtgfn.storage import check_replaceable, save
     from dtgfn.summary import summarise, summary_text
 
@@ -97,7 +96,8 @@ def fit(
     inputs.note_odd_columns(rows.table)
     rows, others = _set_aside(rows, share, values.get("random_state"))
     if held_out is not None:
-        others = read_beside(rows.table, rows.y, held_out, str(target), separator, shown)
+        labels = rows.y if task == "classify" else None
+        others = read_beside(rows.table, labels, held_out, str(target), separator, shown)
     if not as_json:
         say(f"Columns: {inputs.kinds_text(rows.table)}")
     if "class_weight" in values:
@@ -107,7 +107,7 @@ def fit(
     save(model, out)
     summary: dict[str, Any] = {**summarise(model), "out": str(out)}
     if others is not None:
-        summary["held_out"] = score_held_out(model, *others)
+        summary["held_out"] = score(model, *others, shown)
     if as_json:
         print_json(summary)
         return

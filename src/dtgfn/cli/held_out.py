@@ -20,15 +20,20 @@ def read_for_model(
 
 
 def read_beside(
-    training: Table, y: Any, source: str, target: str, separator: str | None, progress: bool
+    training: Table, labels: Any, source: str, target: str, separator: str | None, progress: bool
 ) -> tuple[Table, Any]:
-    """Read rows to score on before a model is fitted to others: afterwards would be late."""
+    """Read rows to score on before a model is fitted to others: afterwards would be late.
+
+    ``labels`` are those of the training rows, None if there are no classes.
+    """
     from dtgfn.tables import label, listing
 
     text = [column.name for column in training.columns if column.kind == "category"]
-    table, truth = _read(source, target, separator, progress, text, y)
-    if y is not None and y.dtype.kind != "f":
-        known = {label(value) for value in y.tolist()}
+    table, truth = _read(
+        source, target, separator, progress, text, () if labels is None else labels
+    )
+    if labels is not None:
+        known = {label(value) for value in labels.tolist()}
         odd = dict.fromkeys(label(value) for value in truth.tolist() if label(value) not in known)
         if odd:
             raise ValueError(
@@ -57,6 +62,16 @@ def _read(
     column, table = split_column(table, target)
     inputs.check_target(column)
     return table, inputs.labels(column) if column.kind == "boolean" else column.values
+
+
+def score(model: Any, rows: Table, truth: Any, progress: bool) -> dict[str, Any]:
+    """Score a model on rows that it has not seen; exact averages of many rows take a while."""
+    from dtgfn.held_out import score_held_out
+    from dtgfn.progress import progress_bar
+
+    with progress_bar(progress) as show:
+        show("scoring held-out rows", 0.0)
+        return score_held_out(model, rows, truth)
 
 
 def held_out_text(scores: dict[str, Any]) -> str:

@@ -81,8 +81,8 @@ def predict(
 
     level = None if interval is None else read_value("--interval", interval, number)
     if out != "-":
-        check_table_suffix(Path(out))
         check_out(Path(out), data, model)
+        check_table_suffix(Path(out))
     fitted = load(model)
     asked = _read_question(fitted, level, uncertainty, tree, class_prior)
     shown, copied = not (as_json or quiet), names(keep)

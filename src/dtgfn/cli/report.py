@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from dtgfn.cli.console import print_json, say
 from dtgfn.cli.held_out import read_for_model
 from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet, Separator, Target
 from dtgfn.cli.outputs import check_out, write_whole
+
+if TYPE_CHECKING:
+    from dtgfn.report import Report
 
 
 def report(
@@ -41,7 +44,6 @@ def report(
       dtgfn report model.dtgfn --json
 
     """
-    from dtgfn.progress import progress_bar
     from dtgfn.storage import load
 
     if out is None and not as_json and not open_it:
@@ -54,17 +56,27 @@ def report(
     X = y = None
     if data is not None:
         X, y = read_for_model(fitted, data, target, separator, shown)
-    from dtgfn.report import Report
-
-    with progress_bar(shown) as progress:
-        progress("gathering", 0.0)
-        made = Report(fitted, X, y, title=title)
-        if out is not None:
-            progress("writing", 0.0)
-            write_whole(out, made.to_html().encode())
+    made = make_report(fitted, X, y, title, shown)
+    if out is not None:
+        write_page(out, made)
     if as_json:
         print_json(made.to_dict())
     elif out is not None:
         say(f"Written to {out}")
     if open_it:
         made.open()
+
+
+def make_report(model: Any, X: Any, y: Any, title: str | None, progress: bool) -> Report:
+    """Gather what a report shows, which takes a while where predictions are exact sums."""
+    from dtgfn.progress import progress_bar
+    from dtgfn.report import Report
+
+    with progress_bar(progress) as show:
+        show("gathering the report", 0.0)
+        return Report(model, X, y, title=title)
+
+
+def write_page(path: Path, made: Report) -> None:
+    """Write a report as HTML."""
+    write_whole(path, made.to_html().encode())
