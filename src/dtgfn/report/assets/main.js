@@ -4,7 +4,7 @@ function treesSection(report, browser) {
   const classes = report.fit.classes;
   const keys = "Arrow keys left and right change the tree; up and down move through its nodes.";
   const dense = "A leaf tells how many times as dense training rows are there as the background: below 1 it is empty.";
-  const width = `${report.fit.task === "anomalies" ? `${dense} ` : ""}Lines are the thicker the more rows take them.`;
+  const width = `${report.fit.task === "anomalies" ? `${dense} ` : ""}The thicker a line, the more rows take it.`;
   return section(
     "trees",
     report.fit.task === "anomalies" ? "The most telling trees" : "The most probable trees",
