@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from reported import KINDS, SCRIPT, case
 
+from dtgfn.report import Report
 from dtgfn.report.page import render_page
 
 pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
@@ -361,6 +362,25 @@ def test_without_scripts_the_summary_and_the_best_tree_are_there(opened):
     assert report["trust"]["sentence"] in text
     assert report["trees"][0]["text"].splitlines()[0] in text
     assert all(item["sentence"] in text for item in report["trust"]["items"])
+
+
+def test_two_reports_live_in_frames_of_one_notebook(chromium, tmp_path):
+    tried = case("exact")
+    shown = Report(tried.model)._repr_html_()
+    (tmp_path / "notebook.html").write_text(f"<!doctype html>{shown}{shown}", encoding="utf-8")
+    page = chromium.new_page(reduced_motion="reduce")
+    wrong = []
+    page.on("console", lambda message: wrong.append(message.text))
+    page.goto((tmp_path / "notebook.html").as_uri())
+    for frame in page.frames[1:]:
+        frame.get_by_role("link", name="Which columns matter").click()
+        assert frame.evaluate("scrollY") > 500
+        assert frame.locator("#importances").evaluate("one => one === document.activeElement")
+        nodes = tried.report["trees"][0]["nodes"]
+        assert frame.locator(".tree-box svg g[data-node]").count() == len(nodes)
+    assert len(page.frames) == 3
+    assert wrong == []
+    page.close()
 
 
 def test_the_page_lets_nothing_else_run_or_load(chromium, tmp_path):
