@@ -281,6 +281,39 @@ def test_typical_rows_fall_into_the_bins_of_training_rows(exact, numbers, flower
     assert [row["prediction"] for row in gather(exact)["rows"]] == sorted(set(flowers[1]))
 
 
+def test_held_out_values_are_told_as_the_model_read_them():
+    rng = np.random.default_rng(3)
+    X = mixed_frame(60, rng)
+    X["code"] = np.array(["1", "2.0", "x"])[np.arange(60) % 3]
+    posterior = make_posterior(X, rng.integers(0, 3, 60), n_trees=40, depth=5)
+    model = model_of(posterior)
+    odd = X[:12].copy()
+    odd["length"] = odd["length"].map(str)
+    odd["flag"] = odd["flag"].astype(int)
+    odd["maybe"] = odd["maybe"].map({True: "true", False: "0"})
+    odd["code"] = [1, 2] * 6
+    odd["colour"] = ["never seen", *odd["colour"][1:]]
+    report = gather(model, odd)
+    row = report["rows"][0]["values"]
+    assert row["length"] == X["length"][0]
+    assert row["flag"] is bool(X["flag"][0])
+    assert row["code"] == "1"
+    assert row["colour"] == "never seen"
+    assert report["rows"][1]["values"]["code"] == "2.0"
+    for row in report["rows"]:
+        np.testing.assert_allclose(
+            answer_classes(report, row["values"])[0], row["probability"], atol=1e-9
+        )
+
+
+def test_a_single_sweep_proves_nothing(flowers):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustworthyFit)
+        model = DTGFNClassifier(inference="smc", options={"n_sweeps": 1}, **QUICK).fit(*flowers)
+    assert levels(model)["evidence"].level == "unknown"
+    assert gather(model)["trust"]["level"] != "good"
+
+
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**20), binning=st.sampled_from(["uniform", "quantile", "midpoint"]))
 def test_values_made_from_codes_have_these_codes(seed, binning):

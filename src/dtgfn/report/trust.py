@@ -35,7 +35,12 @@ GOOD_R_HAT = 1.01
 GOOD_SHAPE = 0.5
 GOOD_DRAWS = 4 * LEAST_DRAWS
 GOOD_GAP, MOST_GAP = 0.1, 0.5  # nats
-TELLING = ("evidence", "exact_gap", "r_hat")  # of engine and answer, not only of the draws
+TELLING = (
+    "evidence",
+    "exact_gap",
+    "exact_prediction",
+    "r_hat",
+)  # of engine and answer, not only of the draws
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,8 @@ def _overall(
             "max_depth."
         )
     if exact is not None or posterior.diagnostics.get("exact") is True:
-        return level, "Held against the exact answer, this fit is what it should be."
+        close = "what it should be" if level == "good" else "close, with room for doubt (see below)"
+        return level, f"Held against the exact answer, this fit is {close}."
     if level == "unknown":
         return (
             level,
@@ -236,7 +242,7 @@ def _compared(found: Comparison) -> Iterator[TrustItem]:
         None,
         f"{found.prediction_variation:.4f} (exact draws: up to {floor:.4f})",
         _at_most(found.prediction_variation, 2 * floor, 4 * floor + 0.01),
-        "Mean distance of predicted probabilities from the exact average, next to that of as many "
+        "Mean distance of the predictions from the exact average, next to that of as many "
         "exact draws: up to twice as much may be chance.",
     )
 
