@@ -190,6 +190,8 @@ def test_picked_rows_have_the_exact_sum_and_typed_ones_say_what_answers(opened):
     assert "Rows you type are answered by" in note
     assert "on average" in note
     assert page.get_by_label("Row", exact=True).input_value() == "own"
+    spoken = page.locator("#explorer [aria-live]").text_content()
+    assert spoken == page.locator(".answer .headline").text_content()
 
 
 def test_what_is_no_number_gets_no_answer(opened):
@@ -327,7 +329,7 @@ def test_everything_has_a_name_for_screen_readers(opened, kind):
     )
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
-    assert page.locator("[aria-live]").count() >= 1
+    assert page.locator("#trees [aria-live]").text_content().startswith("Tree 1")
 
 
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(opened):
