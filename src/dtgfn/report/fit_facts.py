@@ -100,7 +100,9 @@ def _prior_sentence(posterior: TreePosterior) -> str:
             f"A node at depth k splits with probability {score.prior.base:g} × (1 + k)^"
             f"-{score.prior.decay:g} (BCART)"
         )
-    deep = f"at most {score.max_depth} splits lie on a path"
+    deep = (
+        f"at most {score.max_depth} splits lie on a path" if score.max_depth else "none may split"
+    )
     warm = score.temperature
     tempered = "" if warm == 1 else f"; the posterior is widened by a temperature of {warm:g}"
     return f"{said}; {deep}{tempered}."

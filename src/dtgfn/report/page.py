@@ -114,11 +114,15 @@ def _lead(fit: Mapping[str, Any]) -> str:
 def _facts(report: Mapping[str, Any]) -> str:
     fit = report["fit"]
     found = [
-        _fact("Model", _text(fit["estimator"]), f"dtgfn {report['version']}"),
+        _fact(
+            "Model",
+            _text(fit["estimator"]),
+            f"dtgfn {report['version']}, report made {report['made']}",
+        ),
         _fact("Engine", _text(fit["engine"]), fit.get("engine_sentence")),
     ]
     if fit.get("seconds") is not None:
-        found.append(_fact("Time", f"{fit['seconds']:.3g} s", f"report made {report['made']}"))
+        found.append(_fact("Time", f"{fit['seconds']:.3g} s", "to fit"))
     if fit["task"] == "classes":
         found.append(_fact("Classes", str(len(fit["classes"])), _some(fit["classes"])))
     for name, key in (("Prior", "prior_sentence"), ("Leaves", "leaf_sentence")):

@@ -117,7 +117,7 @@ function curveRange(values, known) {
 function padded([low, high]) {
   const size = Math.max(Math.abs(low), Math.abs(high));
   const flat = high - low <= 1e-9 * size; // but for rounding: there must be room for ticks
-  const room = flat ? size * 0.05 || 1 : (high - low) * 0.06;
+  const room = flat ? Math.min(size, 2) / 2 || 1 : (high - low) * 0.06;
   return [low - room, high + room];
 }
 

@@ -99,7 +99,8 @@ class RowExplorer {
     this.fields = report.columns.map((column, k) => field(column, k, () => this.typed()));
     this.fields.forEach((each, k) => each.write(middleOf(report.columns[k])));
     this.picker = make("select", { id: newId("pick") });
-    this.answer = make("div", { class: "answer", "aria-live": "polite", "aria-atomic": "true" });
+    this.answer = make("div", { class: "answer" });
+    this.spoken = make("p", { class: "hidden", "aria-live": "polite" }); // a whole table is too much
     this.steps = make("div", { class: "steps" });
     this.picked = null;
     const rows = report.rows ?? [];
@@ -128,7 +129,7 @@ class RowExplorer {
         this.foldedFields(others, "column", this.report.forest ? "that no tree asks about" : "that no shown tree asks about"),
       ),
     );
-    return make("div", { class: "explorer" }, inputs, make("div", { class: "outcome" }, this.answer, this.steps));
+    return make("div", { class: "explorer" }, inputs, make("div", { class: "outcome" }, this.spoken, this.answer, this.steps));
   }
 
   fieldGroup(places) {
@@ -177,6 +178,7 @@ class RowExplorer {
     this.values = values.includes(undefined) ? null : values;
     this.browser?.follow(this.values, this.picked?.name ?? "your row");
     this.answer.replaceChildren(...this.answerParts());
+    this.spoken.textContent = (this.answer.querySelector(".headline") ?? this.answer).textContent;
     this.showSteps();
   }
 

@@ -4,7 +4,7 @@ function treesSection(report, browser) {
   const classes = report.fit.classes;
   const keys = "Arrow keys left and right change the tree; up and down move through its nodes.";
   const dense = "A leaf tells how many times as dense training rows are there as the background: below 1 it is empty.";
-  const width = `${report.fit.task === "anomalies" ? `${dense} ` : ""}Lines are the thicker the more rows take them.`;
+  const width = `${report.fit.task === "anomalies" ? `${dense} ` : ""}The thicker a line, the more rows take it.`;
   return section(
     "trees",
     report.fit.task === "anomalies" ? "The most telling trees" : "The most probable trees",
@@ -45,6 +45,20 @@ function wireTheme() {
   label();
 }
 
+// Within a notebook's frame a link to a section would open the notebook itself in the frame.
+function wireLinks() {
+  if (location.protocol !== "about:") return;
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest('a[href^="#"]');
+    if (!link) return;
+    event.preventDefault();
+    const target = document.getElementById(link.getAttribute("href").slice(1));
+    scrollTo({ top: scrollY + target.getBoundingClientRect().top });
+    target.setAttribute("tabindex", "-1");
+    target.focus({ preventScroll: true });
+  });
+}
+
 function start() {
   const report = JSON.parse(document.getElementById("report").textContent);
   const main = document.getElementById("content");
@@ -64,6 +78,7 @@ function start() {
   main.append(...sections);
   contents([document.getElementById("trust"), ...sections].filter(Boolean));
   wireTheme();
+  wireLinks();
 }
 
 start();

@@ -30,10 +30,11 @@ function sizesSection({ sizes }) {
   );
 }
 
+// Name of each measure, what it is, and what its interval says.
 const MEASURES = {
-  inclusion: ["Use", "Probability that a tree uses the column; the bar spans how well the trees at hand tell it."],
-  share: ["Share of gain", "The column's part in what all splits of a tree gain; the bar spans 90 % of the trees."],
-  gain: ["Gain", "By how many nats the column's splits make the training data more probable; the bar spans 90 % of the trees."],
+  inclusion: ["Use", "Probability that a tree uses the column", "how well the trees at hand tell it"],
+  share: ["Share of gain", "The column's part in what all splits of a tree gain", "90 % of the trees"],
+  gain: ["Gain", "By how many nats the column's splits make the training data more probable", "90 % of the trees"],
 };
 
 function importanceTable(importances, measure) {
@@ -54,7 +55,7 @@ function importanceTable(importances, measure) {
       make("td", { class: "muted" }, from === null ? "" : from === to ? "exact" : `${text(from)} to ${text(to)}`),
     );
   });
-  return table("Importance of each column", ["column", "", "value", "interval"], rows);
+  return table("Importance of each column", ["column", "", "value", known.length > importances.length ? "interval" : ""], rows);
 }
 
 // Buttons of which one is on; paints what it stands for.
@@ -76,14 +77,19 @@ function switcher(label, choices, paint) {
 
 function importancesSection({ importances, n_importances: all }) {
   if (!importances?.length) return null;
-  const names = Object.fromEntries(Object.entries(MEASURES).map(([key, [name]]) => [key, name]));
+  const spans = importances.some((row) => row.inclusion_low !== null);
+  const explained = (key) => `${MEASURES[key][1]}${spans ? `; the line spans ${MEASURES[key][2]}` : ""}.`;
+  const keys = Object.keys(MEASURES);
+  const used = importances.map((row) => row.inclusion);
+  if (Math.min(...used) === Math.max(...used)) keys.reverse(); // use alone says nothing then
+  const names = Object.fromEntries(keys.map((key) => [key, MEASURES[key][0]]));
   const left = (all ?? importances.length) - importances.length;
   return section(
     "importances",
     "Which columns matter",
     left > 0 ? `The ${importances.length} most important of ${all} columns.` : "",
     ...switcher("Measure of importance", names, (key) => [
-      make("p", { class: "explanation" }, MEASURES[key][1]),
+      make("p", { class: "explanation" }, explained(key)),
       make("div", { class: "importances" }, importanceTable(importances, key)),
     ]),
   );
@@ -146,6 +152,7 @@ function shortHistory({ x, x_name: name }, series) {
 
 const HELD_OUT = {
   rows: ["Rows", "held-out rows", (n) => short(n, 6)],
+  anomalies: ["Anomalies", "among them", (n) => short(n, 6)],
   accuracy: ["Accuracy", "share of rows whose likeliest class is right", probability],
   log_loss: ["Log loss", "nats; smaller is better", short],
   brier: ["Brier score", "squared error of the probabilities; smaller is better", short],

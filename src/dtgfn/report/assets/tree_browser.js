@@ -188,9 +188,10 @@ class TreeBrowser {
 
   watchNodes() {
     const find = (event) => event.target.closest?.("g[data-node]");
-    for (const name of ["pointerover", "focusin", "click"]) {
+    for (const name of ["focusin", "click"]) {
       this.box.addEventListener(name, (event) => find(event) && this.showTip(find(event)));
     }
+    this.box.addEventListener("pointerover", (event) => (find(event) ? this.showTip(find(event)) : this.hideTip()));
     this.box.addEventListener("pointerleave", () => this.hideTip());
     this.box.addEventListener("focusout", () => this.hideTip());
   }
