@@ -18,7 +18,7 @@ from dtgfn.diagnostics import UntrustworthyFit, compare
 from dtgfn.plots import plot_exact_vs_sampled, plot_history
 
 X, y = load_iris(return_X_y=True, as_frame=True)
-problem = {"max_depth": 3, "n_thresholds": 9, "random_state": 0}
+problem = {"max_depth": 3, "n_thresholds": 9, "random_state": 0, "n_jobs": 1}
 
 exact = infer(X, y, engine="exact", **problem)
 ours = infer(X, y, engine="gfn", **problem)
