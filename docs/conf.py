@@ -28,6 +28,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "mathml",
+    "offline",
 ]
 exclude_patterns = ["gallery/GALLERY_HEADER.rst"]
 templates_path = ["templates"]

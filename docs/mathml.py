@@ -35,6 +35,8 @@ def to_mathml(tex: str, display: str) -> str:
         kind = node.tag.rpartition("}")[2]
         if len(node) != PARTS.get(kind, len(node)):
             raise ValueError(f"{kind} with {len(node)} parts in {tex!r}")
+    # What browsers kept of MathML aligns cells by style alone.
+    text = re.sub(r'columnalign="(left|right)"', r'style="text-align: \1"', text)
     return NAMED_FUNCTION.sub(r'<mi>\1</mi><mspace width="0.17em"/>', text)
 
 

@@ -52,7 +52,7 @@ def test_the_help_tells_the_defaults(flag):
 
 
 def test_choices_are_those_of_the_estimators():
-    assert ENGINES == tuple(KNOWN_ENGINES)
+    assert tuple(KNOWN_ENGINES) == ENGINES
     documented = dtgfn.DTGFNClassifier.__doc__
     for name in ("binning", "weighting", "preset", "leaf_order", "objective", "loss"):
         listed = ", ".join(f'"{choice}"' for choice in BY_NAME[name].choices)
@@ -64,15 +64,16 @@ def test_choices_are_those_of_the_estimators():
     [
         ({"max_depth": "3", "time_budget": "none"}, {"max_depth": 3, "time_budget": None}),
         ({"split_penalty": "bcart:0.95,0.5"}, {"split_penalty": ("bcart", 0.95, 0.5)}),
-        ({"split_penalty": "1.5", "temperature": "auto"}, {"split_penalty": 1.5, "temperature": "auto"}),
+        ({"split_penalty": "1.5"}, {"split_penalty": 1.5}),
+        ({"temperature": "auto", "n_bags": "5"}, {"temperature": "auto", "n_bags": 5}),
         ({"class_weight": "a=b=2,c=1"}, {"class_weight": {"a=b": 2.0, "c": 1.0}}),
         ({"class_weight": "balanced", "loss": None}, {"class_weight": "balanced"}),
-        ({"options": ["n-particles=50", "hidden=[8,8]", "architecture=mlp", "patience=null"]},
-         {"options": {"n_particles": 50, "hidden": (8, 8), "architecture": "mlp", "patience": None}}),
+        ({"options": ["n-particles=50", "hidden=[8,8]", "loss=cosh", "patience=null"]},
+         {"options": {"n_particles": 50, "hidden": (8, 8), "loss": "cosh", "patience": None}}),
         ({"contamination": "0.1", "leaf_draws": True}, {"contamination": 0.1, "leaf_draws": True}),
         ({"device": "cuda:1"}, {"device": "cuda:1"}),
     ],
-    ids=range(8),
+    ids=range(9),
 )  # fmt: skip
 def test_texts_become_what_python_would_be_given(texts, values):
     assert read_parameters(texts) == values

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import metrics
 from sklearn.datasets import load_iris
@@ -81,10 +80,13 @@ def test_scores_of_numbers(regressor, flowers):
 
 def test_at_most_three_hundred_points_are_kept_but_all_count(regressor, flowers):
     X, y = flowers[2].iloc[:, :3], flowers[2].iloc[:, 3]
-    many = pd.concat([X] * 20)
-    got = score_held_out(regressor, many, np.tile(y, 20))
-    assert got["rows"] == len(many) > 300
+    order = np.random.default_rng(0).permutation(np.tile(np.arange(len(X)), 20))
+    many = X.iloc[order]
+    got = score_held_out(regressor, many, y.iloc[order])
+    assert got["rows"] == len(many) > 500
     assert len(got["points"]) == 300
+    assert got["coverage_rows"] == 500
+    assert got["coverage"] == pytest.approx(score_held_out(regressor, X, y)["coverage"], abs=0.03)
     assert got["rmse"] == pytest.approx(score_held_out(regressor, X, y)["rmse"])
 
 

@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from dtgfn.checks import check_whole
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn.kernels import Floats
-from dtgfn.tables import Table, as_table, label, listing
+from dtgfn.tables import Table, as_table, label, listing, take
 from dtgfn.targets import as_target, check_labels, check_numbers
 
 FLOOR = 1e-15  # a probability of zero for what happened would make every mean infinite
 LEVEL = 0.9
 MOST_POINTS = 300
+MOST_INTERVALS = 500  # each is a quantile of a mixture over all trees, which takes a while
 
 Truth = npt.NDArray[Any]
 Longs = npt.NDArray[np.int64]
@@ -48,7 +49,8 @@ def score_held_out(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, An
         ``counts``, truth by prediction).
 
         Of numbers ``rows``, ``rmse``, ``mean_absolute_error``, ``r2``, ``coverage`` (share inside
-        the interval of ``level``) and ``points`` ([truth, prediction, low, high], at most 300).
+        the interval of ``level``, of ``coverage_rows`` rows at even steps, at most 500) and
+        ``points`` ([truth, prediction, low, high], at most 300).
 
         Of anomalies ``rows``, ``anomalies``, ``auroc``, ``average_precision``, ``f1`` and
         ``confusion``; None where one kind of row is absent.
@@ -179,19 +181,32 @@ def _confusion(labels: list[str], truth: Truth, vote: Truth) -> dict[str, Any]:
 
 
 def _score_numbers(model: DTGFNRegressor, X: Any, truth: Floats) -> dict[str, Any]:
-    prediction, (low, high) = model.predict(X), model.predict_interval(X, LEVEL).T
+    prediction = model.predict(X)
     off = prediction - truth
-    shown = np.unique(np.linspace(0, len(truth) - 1, MOST_POINTS).astype(np.int64))
+    some = even_steps(len(truth), MOST_INTERVALS)
+    low, high = model.predict_interval(take(as_table(X), some), LEVEL).T
+    inside = (low <= truth[some]) & (truth[some] <= high)
+    points = np.column_stack([truth[some], prediction[some], low, high])
     known = len(truth) > 1 and np.ptp(truth) > 0
     return {
         "rows": len(truth),
         "rmse": float(np.sqrt((off**2).mean())),
         "mean_absolute_error": float(np.abs(off).mean()),
         "r2": float(r2_score(truth, prediction)) if known else None,
-        "coverage": float(((low <= truth) & (truth <= high)).mean()),
+        "coverage": float(inside.mean()),
+        "coverage_rows": len(some),
         "level": LEVEL,
-        "points": np.column_stack([truth, prediction, low, high])[shown].tolist(),
+        "points": points[even_steps(len(some), MOST_POINTS)].tolist(),
     }
+
+
+def even_steps(n: int, most: int) -> Longs:
+    """Places of at most so many of n, at even steps from the first to the last.
+
+    >>> even_steps(5, 3).tolist()
+    [0, 2, 4]
+    """
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
 
 
 def _score_anomalies(model: DTGFNAnomalyDetector, X: Any, truth: Truth) -> dict[str, Any]:

@@ -12,6 +12,7 @@ zero to all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -134,9 +135,11 @@ def effective_trees(posterior: TreePosterior) -> float:
 
 
 def co_occurrence(
-    source: Any, measure: Literal["probability", "lift"] = "probability"
+    source: Any,
+    measure: Literal["probability", "lift"] = "probability",
+    columns: Sequence[str] | None = None,
 ) -> pandas.DataFrame:
-    """Which columns a tree uses together, as a square frame over the columns.
+    """Which columns a tree uses together, as a square frame over the columns, or some of them.
 
     "probability" is P(the tree uses both), P(uses the column) on the diagonal. "lift" divides it by
     the product of the two probabilities: above 1 the columns go together, below 1 they stand in
@@ -156,10 +159,12 @@ def co_occurrence(
     import pandas
 
     chosen = take_trees(source, "all")
-    names = chosen.binner.column_names
-    used = np.zeros((len(chosen.trees), len(names)))
+    every = chosen.binner.column_names
+    names = list(every if columns is None else columns)
+    used = np.zeros((len(chosen.trees), len(every)))
     batch, node = np.nonzero(chosen.trees.feature >= 0)
     used[batch, chosen.binner.feature_column[chosen.trees.feature[batch, node]]] = 1.0
+    used = used[:, [every.index(name) for name in names]]
     both = (used * chosen.weight[:, None]).T @ used
     if measure == "lift":
         alone = np.diag(both)

@@ -39,6 +39,8 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one sentence on standard error."""
+    # Else numba's messages are coloured by a library that writes an escape code at the end.
+    os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     try:
         code = app(prog_name="dtgfn", standalone_mode=False)
     except KeyboardInterrupt:

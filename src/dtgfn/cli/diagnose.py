@@ -9,6 +9,7 @@ import typer
 
 from dtgfn.cli.console import note, paint, print_json, say
 from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet
+from dtgfn.cli.parameters import number, read_value
 
 if TYPE_CHECKING:
     from dtgfn.posterior import TreePosterior
@@ -22,7 +23,9 @@ def diagnose(
     exact: Annotated[
         bool, typer.Option("--exact", help="Compute the exact posterior and compare.")
     ] = False,
-    time_budget: Annotated[float, typer.Option(help="Seconds that --exact may take.")] = 60.0,
+    time_budget: Annotated[
+        str, typer.Option(help="Seconds that --exact may take.", metavar="<float>")
+    ] = "60",
     strict: Annotated[
         bool, typer.Option("--strict", help="End with code 1 if the fit is doubtful.")
     ] = False,
@@ -40,6 +43,9 @@ def diagnose(
     from dtgfn.report.trust import trust_section
     from dtgfn.storage import load
 
+    seconds = read_value("--time-budget", time_budget, number)
+    if not seconds > 0:
+        raise MisuseError(f"--time-budget {time_budget} is out of range; give seconds above 0.")
     fitted = load(model)
     if not hasattr(fitted, "posterior_"):
         raise ValueError(
@@ -47,7 +53,7 @@ def diagnose(
             "score it on rows you know with: dtgfn report --data."
         )
     posterior = fitted.posterior_
-    truth = _exact(posterior, time_budget, not (as_json or quiet)) if exact else None
+    truth = _exact(posterior, seconds, not (as_json or quiet)) if exact else None
     told: dict[str, Any] = {"engine": posterior.engine, **trust_section(posterior, truth)}
     if truth is not None and truth is not posterior:
         from dtgfn.diagnostics import compare
@@ -73,8 +79,6 @@ def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosteri
     from dtgfn.engines.exact.budget import BudgetExceeded
     from dtgfn.progress import progress_bar
 
-    if not seconds > 0:
-        raise MisuseError(f"--time-budget {seconds:g} is out of range; give seconds above 0.")
     if posterior.engine == "exact":
         return None
     if isinstance(posterior.solution, Bags):

@@ -9,14 +9,16 @@ import typer
 
 from dtgfn.cli import inputs
 from dtgfn.cli.console import note, print_json, say
-from dtgfn.cli.held_out import held_out_text, score_table
+from dtgfn.cli.held_out import held_out_text, read_beside
 from dtgfn.cli.options import AsJson, Data, MisuseError, Quiet, Separator, TextColumns, names
 from dtgfn.cli.outputs import check_out
 from dtgfn.cli.parameters import (
     TASKS,
     check_choice,
     complete,
+    number,
     read_parameters,
+    read_value,
     refuse_others,
     with_parameters,
 )
@@ -47,8 +49,12 @@ def fit(
         str | None, typer.Option(help="Table of other rows to score on.", show_default=False)
     ] = None,
     test_size: Annotated[
-        float | None,
-        typer.Option(help="Share of the rows to set aside and score on.", show_default=False),
+        str | None,
+        typer.Option(
+            help="Share of the rows to set aside and score on.",
+            metavar="<float>",
+            show_default=False,
+        ),
     ] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
     sample_weight: Annotated[
@@ -75,20 +81,23 @@ def fit(
       dtgfn fit normal.csv --task anomalies --n-trees 100 --out detector.dtgfn
 
     """
+    from dtgfn.held_out import score_held_out
     from dtgfn.storage import check_replaceable, save
     from dtgfn.summary import summarise, summary_text
 
-    _check_choices(task, target, test_size, held_out)
+    share = None if test_size is None else read_value("--test-size", test_size, number)
+    _check_choices(task, target, share, held_out)
     check_out(out, data, *([held_out] if held_out else []))
     values = read_parameters(parameters)
     model = _estimator(task, values, verbose=not (as_json or quiet))
     check_replaceable(out)
     as_text, shown = names(text_columns), not (as_json or quiet)
-    with noted_warnings():
-        table = inputs.read(data, separator, as_text, progress=shown)
+    table = inputs.read(data, separator, as_text, shown)
     rows = _training_rows(inputs.drop(table, names(drop)), target, sample_weight, task)
     inputs.note_odd_columns(rows.table)
-    rows, others = _set_aside(rows, test_size, values.get("random_state"))
+    rows, others = _set_aside(rows, share, values.get("random_state"))
+    if held_out is not None:
+        others = read_beside(rows.table, rows.y, held_out, str(target), separator, shown)
     if not as_json:
         say(f"Columns: {inputs.kinds_text(rows.table)}")
     if "class_weight" in values:
@@ -97,13 +106,8 @@ def fit(
         model.fit(rows.table, rows.y, sample_weight=rows.weight)
     save(model, out)
     summary: dict[str, Any] = {**summarise(model), "out": str(out)}
-    if held_out is not None:
-        other_table = inputs.read(held_out, separator, as_text, progress=shown)
-        summary["held_out"] = score_table(model, other_table, target)
-    elif others is not None:
-        from dtgfn.held_out import score_held_out
-
-        summary["held_out"] = score_held_out(model, others.table, others.y)
+    if others is not None:
+        summary["held_out"] = score_held_out(model, *others)
     if as_json:
         print_json(summary)
         return
@@ -191,8 +195,10 @@ def _target(column: Column, task: str) -> Any:
     return inputs.labels(column)
 
 
-def _set_aside(rows: _Rows, share: float | None, seed: int | None) -> tuple[_Rows, _Rows | None]:
-    """Split rows into those to fit and those to score on."""
+def _set_aside(
+    rows: _Rows, share: float | None, seed: int | None
+) -> tuple[_Rows, tuple[Table, Any] | None]:
+    """Split rows into those to fit, and columns and truth of those to score on."""
     if share is None:
         return rows, None
     import numpy as np
@@ -207,13 +213,7 @@ def _set_aside(rows: _Rows, share: float | None, seed: int | None) -> tuple[_Row
             "share, or more rows."
         )
     order = np.random.default_rng(seed).permutation(n_rows)
-    parts = (np.sort(order[n_others:]), np.sort(order[:n_others]))
-    first, second = (
-        _Rows(
-            take(rows.table, part),
-            np.asarray(rows.y)[part],
-            None if rows.weight is None else rows.weight[part],
-        )
-        for part in parts
-    )
-    return first, second
+    kept, others = np.sort(order[n_others:]), np.sort(order[:n_others])
+    weight = None if rows.weight is None else rows.weight[kept]
+    y = np.asarray(rows.y)
+    return _Rows(take(rows.table, kept), y[kept], weight), (take(rows.table, others), y[others])

@@ -10,22 +10,53 @@ if TYPE_CHECKING:
     from dtgfn.tables import Table
 
 
-def rows_and_truth(model: Any, table: Table, target: str | None) -> tuple[Table, Any]:
-    """Columns that a model wants, and the truth if it has a name."""
+def read_for_model(
+    model: Any, source: str, target: str | None, separator: str | None, progress: bool
+) -> tuple[Table, Any]:
+    """Read the columns that a model wants, and the truth if its column is named."""
+    text = inputs.text_columns_of(model)
+    table, truth = _read(source, target, separator, progress, text, getattr(model, "classes_", ()))
+    return inputs.columns_for(model, table), truth
+
+
+def read_beside(
+    training: Table, y: Any, source: str, target: str, separator: str | None, progress: bool
+) -> tuple[Table, Any]:
+    """Read rows to score on before a model is fitted to others: afterwards would be late."""
+    from dtgfn.tables import label, listing
+
+    text = [column.name for column in training.columns if column.kind == "category"]
+    table, truth = _read(source, target, separator, progress, text, y)
+    if y is not None and y.dtype.kind != "f":
+        known = {label(value) for value in y.tolist()}
+        odd = dict.fromkeys(label(value) for value in truth.tolist() if label(value) not in known)
+        if odd:
+            raise ValueError(
+                f"Column {target!r} of {source!r} holds {listing(odd)}, no class of the training "
+                "rows; drop such rows."
+            )
+    return inputs.named_columns(training.names, table), truth
+
+
+def _read(
+    source: str,
+    target: str | None,
+    separator: str | None,
+    progress: bool,
+    text_columns: list[str],
+    classes: Any,
+) -> tuple[Table, Any]:
+    """Read a table and take the truth out, as text where classes are text."""
     from dtgfn.tables import split_column
 
+    if target is not None and any(isinstance(name, str) for name in classes):
+        text_columns = [*text_columns, target]
+    table = inputs.read_known(source, separator, text_columns, progress)
     if target is None:
-        return inputs.columns_for(model, table), None
+        return table, None
     column, table = split_column(table, target)
     inputs.check_target(column)
-    return inputs.columns_for(model, table), column.values
-
-
-def score_table(model: Any, table: Table, target: str | None) -> dict[str, Any]:
-    """Score a model on the rows of a table."""
-    from dtgfn.held_out import score_held_out
-
-    return score_held_out(model, *rows_and_truth(model, table, target))
+    return table, inputs.labels(column) if column.kind == "boolean" else column.values
 
 
 def held_out_text(scores: dict[str, Any]) -> str:

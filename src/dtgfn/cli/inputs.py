@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dtgfn.cli.console import note
 from dtgfn.cli.options import MisuseError
+from dtgfn.cli.sentences import noted_warnings
 
 if TYPE_CHECKING:
     from dtgfn.tables import Column, Table
@@ -16,26 +18,35 @@ MANY_TEXTS = 30  # rows from which texts that never repeat look like an identifi
 LIKE_A_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
 
 
-def read(
-    source: str,
-    separator: str | None,
-    text_columns: Sequence[str] = (),
-    *,
-    known_text: Sequence[str] = (),
-    progress: bool = False,
-) -> Table:
-    """Read a table; ``text_columns`` must be there, ``known_text`` may be."""
-    from dtgfn.files import read_table
-    from dtgfn.progress import progress_bar
+def read(source: str, separator: str | None, text_columns: Sequence[str], progress: bool) -> Table:
+    """Read a table to fit to, and tell what was guessed; ``text_columns`` must be there."""
     from dtgfn.tables import split_column
 
-    with progress_bar(progress) as show:
-        given = _separator(separator)
-        as_text = (*text_columns, *known_text)
-        table = read_table(source, separator=given, text_columns=as_text, progress=show)
+    with noted_warnings():
+        table = _read(source, separator, text_columns, progress)
     for name in text_columns:
         split_column(table, name)
     return table
+
+
+def read_known(
+    source: str, separator: str | None, text_columns: Sequence[str], progress: bool
+) -> Table:
+    """Read a table whose columns of text are known, so that nothing has to be told."""
+    from dtgfn.files import PaddedNumbers
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PaddedNumbers)
+        return _read(source, separator, text_columns, progress)
+
+
+def _read(source: str, separator: str | None, as_text: Sequence[str], progress: bool) -> Table:
+    from dtgfn.files import read_table
+    from dtgfn.progress import progress_bar
+
+    given = _separator(separator)
+    with progress_bar(progress) as show:
+        return read_table(source, separator=given, text_columns=as_text, progress=show)
 
 
 def _separator(text: str | None) -> str | None:
@@ -92,19 +103,18 @@ def note_odd_columns(table: Table) -> None:
             )
 
 
+def text_columns_of(model: Any) -> list[str]:
+    """Columns that a model knows as categories, to be read as the text they were."""
+    return [spec.name for spec in model.binner_.columns if spec.kind == "category"]
+
+
 def columns_for(model: Any, table: Table) -> Table:
     """Return the columns that a model was fitted with; others, as the target, do not matter."""
-    from dtgfn.tables import Column, Table, keep_columns, listing
+    from dtgfn.tables import Column, Table, listing
 
     wanted = model.binner_.column_names
-    missing = [name for name in wanted if name not in table.names]
-    if not missing:
-        return keep_columns(table, wanted)
-    if hasattr(model, "feature_names_in_"):
-        raise ValueError(
-            f"The table lacks {listing(missing)}, which the model was fitted with; its columns are "
-            f"{listing(table.names)}."
-        )
+    if hasattr(model, "feature_names_in_") or set(wanted) <= set(table.names):
+        return named_columns(wanted, table)
     if table.n_columns != len(wanted):
         raise ValueError(
             f"The model was fitted without column names and knows {len(wanted)} columns by their "
@@ -120,9 +130,17 @@ def columns_for(model: Any, table: Table) -> Table:
     )
 
 
-def text_columns_of(model: Any) -> tuple[str, ...]:
-    """Columns that a model knows as categories, to be read as the text they were."""
-    return tuple(spec.name for spec in model.binner_.columns if spec.kind == "category")
+def named_columns(wanted: Sequence[str], table: Table) -> Table:
+    """Return the columns of these names; refuse a table that lacks one."""
+    from dtgfn.tables import keep_columns, listing
+
+    missing = [name for name in wanted if name not in table.names]
+    if missing:
+        raise ValueError(
+            f"The table lacks {listing(missing)}, which the model is fitted with; its columns are "
+            f"{listing(table.names)}."
+        )
+    return keep_columns(table, wanted)
 
 
 def labels(column: Column) -> Any:

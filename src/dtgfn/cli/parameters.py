@@ -1,8 +1,8 @@
 """The estimators' parameters as flags: one row each, and how their text is read.
 
-``tests/test_cli_parameters.py`` holds this table against the estimators' signatures, so that none is forgotten and no
-default is told wrongly. It is a table, not derived at run time, since importing the estimators
-takes longer than a person waits for ``--help``.
+``tests/test_cli_parameters.py`` holds this table against the estimators' signatures, so that none
+is forgotten and no default is told wrongly. It is not derived from them at run time, because
+importing the estimators takes longer than a person waits for ``--help``.
 """
 
 from __future__ import annotations
@@ -227,11 +227,18 @@ def read_parameters(texts: Mapping[str, Any]) -> dict[str, Any]:
         flag = BY_NAME[name]
         if flag.choices and text.lower() != "none" and name != "device":  # which has numbers, too
             check_choice(flag.typed, text, flag.choices)
-        try:
-            values[name] = _read_options(text) if name == "options" else flag.read(text)
-        except ValueError as error:
-            raise MisuseError(f"{flag.typed} is wrong: {error}; see dtgfn fit --help.") from None
+        values[name] = read_value(
+            flag.typed, text, _read_options if name == "options" else flag.read
+        )
     return values
+
+
+def read_value(flag: str, text: Any, read: Callable[[Any], Any]) -> Any:
+    """Read what was given for a flag; refuse what is no value of it."""
+    try:
+        return read(text)
+    except ValueError as error:
+        raise MisuseError(f"{flag} is wrong: {error}; see --help.") from None
 
 
 def _read_options(pairs: list[str]) -> dict[str, Any]:

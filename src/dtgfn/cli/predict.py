@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -12,7 +13,7 @@ from dtgfn.cli import inputs
 from dtgfn.cli.console import print_json, say
 from dtgfn.cli.options import AsJson, Data, MisuseError, Model, Quiet, Separator, names
 from dtgfn.cli.outputs import check_out, check_table_suffix, table_bytes, write_whole
-from dtgfn.cli.parameters import check_choice, complete, weights
+from dtgfn.cli.parameters import check_choice, complete, number, read_value, weights
 
 if TYPE_CHECKING:
     import pandas
@@ -30,8 +31,9 @@ def predict(
         str, typer.Option(help="CSV, TSV, gzip of these or Parquet to write; - for stdout.")
     ] = "-",
     interval: Annotated[
-        float | None,
+        str | None,
         typer.Option(
+            metavar="<float>",
             help="Add bounds that hold with this probability; numbers have 0.9 anyway.",
             show_default=False,
         ),
@@ -77,19 +79,20 @@ def predict(
 
     from dtgfn.storage import load
 
+    level = None if interval is None else read_value("--interval", interval, number)
     if out != "-":
         check_table_suffix(Path(out))
         check_out(Path(out), data, model)
     fitted = load(model)
-    asked = _read_question(fitted, interval, uncertainty, tree, class_prior)
+    asked = _read_question(fitted, level, uncertainty, tree, class_prior)
     shown, copied = not (as_json or quiet), names(keep)
-    known = inputs.text_columns_of(fitted)
-    table = inputs.read(data, separator, copied, known_text=known, progress=shown)
+    known = (*inputs.text_columns_of(fitted), *copied)
+    table = inputs.read_known(data, separator, known, shown)
     copies = _copies(table, copied)
     table = inputs.columns_for(fitted, inputs.drop(table, names(drop)))
     pieces = _predictions(fitted, table, asked, shown)
-    if out == "-" and not as_json:  # as they come
-        for piece in pieces:
+    if out == "-" and not as_json:  # as they come, but not into the bar
+        for piece in list(pieces) if sys.stdout.isatty() else pieces:
             part = copies.iloc[piece.index].join(piece)
             say(part.to_csv(index=False, header=bool(piece.index[0] == 0)), end="")
         return
@@ -132,12 +135,10 @@ def _read_question(
         raise MisuseError(
             "--class-prior changes probabilities only; leave out --interval and --uncertainty."
         )
-    try:
-        shares = None if prior is None else weights(prior)
-    except ValueError as error:
-        raise MisuseError(f"--class-prior is wrong: {error}.") from None
-    if shares is not None:
-        shares = inputs.by_label(shares, model.classes_)
+    shares = None
+    if prior is not None:
+        typed = read_value("--class-prior", prior, weights)
+        shares = inputs.by_label(typed, model.classes_)
     return _Question(interval, uncertainty, tree, shares)
 
 
@@ -145,8 +146,10 @@ def _copies(table: Table, copied: tuple[str, ...]) -> pandas.DataFrame:
     """Columns to copy, with the rows' numbers as index."""
     import pandas
 
-    found = {column.name: column.values for column in table.columns}
-    return pandas.DataFrame({name: found[name] for name in copied}, index=range(table.n_rows))
+    from dtgfn.tables import split_column
+
+    found = {name: split_column(table, name)[0].values for name in copied}
+    return pandas.DataFrame(found, index=range(table.n_rows))
 
 
 def _predictions(

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dtgfn.cli import inputs
 from dtgfn.cli.console import print_json, say
-from dtgfn.cli.held_out import rows_and_truth
+from dtgfn.cli.held_out import read_for_model
 from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet, Separator, Target
 from dtgfn.cli.outputs import check_out, write_whole
 
@@ -54,9 +53,7 @@ def report(
     fitted, shown = load(model), not (as_json or quiet)
     X = y = None
     if data is not None:
-        known = inputs.text_columns_of(fitted)
-        table = inputs.read(data, separator, known_text=known, progress=shown)
-        X, y = rows_and_truth(fitted, table, target)
+        X, y = read_for_model(fitted, data, target, separator, shown)
     from dtgfn.report import Report
 
     with progress_bar(shown) as progress:

@@ -88,9 +88,10 @@ def plot_forest(model: Any, n_trees: int | None = None, *, ax: Axes | None = Non
     if names:
         low = draw_key(ax, names, 0.0, placed.size[0], low - 16)
     fit(ax, (-6.0, low - 6), (placed.size[0] + 6, 6.0))
-    n_draws = "" if n_trees is None else f"{len(chosen.trees):,} "
+    which = "trees" if n_trees is None else f"{len(chosen.trees):,} most frequent trees"
+    which = "most frequent tree" if n_trees == 1 else which
     ax.set_title(
-        f"the {n_draws}trees of the posterior, places of probability {least} and above",
+        f"the {which} of the posterior, places of probability {least} and above",
         fontsize=10,
         color=QUIET,
     )

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn.binning import Binner, encode
-from dtgfn.held_out import LEVEL
+from dtgfn.held_out import LEVEL, even_steps
 from dtgfn.kernels import Codes, Floats
 from dtgfn.leaves import NormalLeaf
 from dtgfn.posterior import TreePosterior
@@ -63,7 +63,7 @@ def spread_rows(unsure: Floats) -> Longs:
         return np.arange(n_rows)
     first = np.argsort(-unsure, kind="stable")[:N_UNCERTAIN]
     others = np.setdiff1d(np.arange(n_rows), first)
-    steps = np.linspace(0, len(others) - 1, MOST_ROWS - N_UNCERTAIN).astype(np.int64)
+    steps = even_steps(len(others), MOST_ROWS - N_UNCERTAIN)
     return np.sort(np.concatenate([first, others[steps]])).astype(np.int64)
 
 

@@ -40,6 +40,8 @@ from dtgfn.uncertainty import expected_entropy
 DIGITS = 12  # decimals of probabilities: far below what a prediction is compared with
 MOST_TREES = 5000  # before anything is written
 FOREST_BYTES = 1_000_000
+LEAST_BYTES = 4  # of a number in a leaf
+SHARED = 8  # how many times each leaf may occur, by a generous guess
 
 
 def explorer_forest(posterior: TreePosterior, weighting: str) -> Forest:
@@ -71,12 +73,15 @@ def explore(
     """
     assert posterior.binner is not None, "infer always sets it"
     weight = forest.weights / forest.weights.sum()
-    n_trees = int((weight > 0).sum())
-    if n_trees > MOST_TREES:
-        weight = thinned(weight, MOST_TREES)
-    written, n_slots = _write(posterior.binner, forest, weight), int((weight > 0).sum())
+    n_trees = n_slots = int((weight > 0).sum())
+    # No need to write what cannot fit, even if it holds each leaf several times.
+    fitting = int(n_trees * SHARED * budget / (LEAST_BYTES * forest.values.size))
+    most = max(min(n_slots, MOST_TREES, fitting), 1)
+    if most < n_slots:
+        n_slots, weight = most, thinned(forest.weights, most)
+    written = _write(posterior.binner, forest, weight)
     while (size := len(json.dumps(written, separators=(",", ":")))) > budget and n_slots > 1:
-        n_slots = max(min(int(0.95 * n_slots * budget / size), n_slots - 1), 1)
+        n_slots = max(min(int(0.98 * n_slots * budget / size), n_slots - 1), 1)
         weight = thinned(forest.weights, n_slots)
         written = _write(posterior.binner, forest, weight)
     described = {
@@ -111,7 +116,7 @@ def _write(binner: Binner, forest: Forest, weight: Floats) -> dict[str, Any]:
     return {
         "tests": [split_test(binner, feature, cut) for feature, cut in lists.tests],
         "nodes": [list(node) for node in lists.nodes],
-        "leaves": [forest.values[leaf].tolist() for leaf in lists.leaves],
+        "leaves": lists.leaves,
         "trees": trees,
     }
 
@@ -120,12 +125,11 @@ class _Lists:
     """Tests, nodes and leaves as they are met, each once."""
 
     def __init__(self, trees: FlatTrees, values: Floats) -> None:
-        self.trees = trees
+        self.trees, self.values = trees, values
         self.tests: dict[tuple[int, int], int] = {}
         self.nodes: dict[tuple[int, int, int], int] = {}
-        self.leaves: dict[int, int] = {}  # by the first leaf with equal values
-        _, first, same = np.unique(values, axis=0, return_index=True, return_inverse=True)
-        self.equal = first[same.ravel()]
+        self.places: dict[bytes, int] = {}  # of leaves, by what they say
+        self.leaves: list[list[float]] = []
 
     def add(self, b: int) -> int:
         """Write a tree, children first, and return the reference of its root."""
@@ -135,14 +139,20 @@ class _Lists:
         for node in range(ends[0] - 1, int(trees.root[b]) - 1, -1):  # children after parents
             left = int(trees.left[node])
             if left == node:
-                leaf = int(self.equal[trees.leaf[node]])
-                reference[node] = -1 - self.leaves.setdefault(leaf, len(self.leaves))
+                reference[node] = -1 - self._leaf(int(trees.leaf[node]))
                 continue
             split = int(trees.feature[node]), int(trees.cut[node])
             test = self.tests.setdefault(split, len(self.tests))
             key = test, reference[left], reference[left + 1]
             reference[node] = self.nodes.setdefault(key, len(self.nodes))
         return reference[int(trees.root[b])]
+
+    def _leaf(self, leaf: int) -> int:
+        said = self.values[leaf]
+        place = self.places.setdefault(said.tobytes(), len(self.leaves))
+        if place == len(self.leaves):
+            self.leaves.append(said.tolist())
+        return place
 
 
 def forest_says(forest: Forest, codes: Codes, power: float, of_numbers: bool) -> Floats:

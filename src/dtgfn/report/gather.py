@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pandas
 from sklearn.utils.validation import check_is_fitted
 
 import dtgfn
@@ -36,7 +37,7 @@ from dtgfn.report.example_rows import (
 from dtgfn.report.explorer import explore, explorer_forest, forest_says
 from dtgfn.report.fit_facts import posterior_facts
 from dtgfn.report.training_curves import training_curves
-from dtgfn.report.tree_nodes import probable_trees
+from dtgfn.report.tree_nodes import probable_trees, whole
 from dtgfn.report.trust import trust_section
 from dtgfn.tables import Table, as_table
 
@@ -90,17 +91,18 @@ def _posterior_report(
     check_is_fitted(model, "posterior_")
     posterior = model.posterior_
     examples, held_out = _examples(model, X, y)
+    ranked = importances(model)
     report = {
         **headline(model, title),
         "fit": posterior_facts(model),
         "columns": describe_columns(model.binner_),
         "trust": trust_section(posterior),
         "history": training_curves(posterior),
-        "trees": within(probable_trees(model, n_trees), TREE_BYTES),
+        "trees": _trees(model, n_trees),
         "sizes": _sizes(posterior),
-        "importances": _importances(model),
-        "n_importances": len(model.binner_.columns),
-        "co_occurrence": _co_occurrence(model),
+        "importances": _importances(ranked),
+        "n_importances": len(ranked),
+        "co_occurrence": _co_occurrence(model, ranked.index[:MOST_TOGETHER].tolist()),
         "held_out": held_out,
     }
     report["forest"] = _forest(model, report, examples)
@@ -191,6 +193,15 @@ def n_bytes(value: Any) -> int:
     return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
 
 
+def _trees(model: PosteriorEstimator, n_trees: int) -> list[dict[str, Any]]:
+    """Return the most probable trees that fit; those of very many classes in fewer digits."""
+    trees = probable_trees(model, n_trees)
+    if n_bytes(trees[0]) > TREE_BYTES:
+        for node in (node for tree in trees for node in tree["nodes"]):
+            node["value"] = [whole(round(value, 2)) for value in node["value"]]
+    return within(trees, TREE_BYTES) if n_bytes(trees[0]) <= TREE_BYTES else []
+
+
 def _forest(
     model: PosteriorEstimator, report: dict[str, Any], examples: Examples
 ) -> dict[str, Any]:
@@ -255,21 +266,17 @@ def _sizes(posterior: TreePosterior) -> dict[str, Any]:
     }
 
 
-def _importances(model: PosteriorEstimator) -> list[dict[str, Any]]:
-    frame = importances(model).iloc[:MOST_IMPORTANT]
-    records = frame.reset_index(names="name").to_dict("records")
+def _importances(frame: pandas.DataFrame) -> list[dict[str, Any]]:
+    records = frame.iloc[:MOST_IMPORTANT].reset_index(names="name").to_dict("records")
     return [{str(key): value for key, value in record.items()} for record in records]
 
 
-def _co_occurrence(model: PosteriorEstimator) -> dict[str, Any] | None:
-    """How often the most important columns are used together; None with a single column."""
-    names = importances(model).index[:MOST_TOGETHER].tolist()
+def _co_occurrence(model: PosteriorEstimator, names: list[str]) -> dict[str, Any] | None:
+    """How often columns are used together; None with a single column."""
     if len(names) < 2:
         return None
-    both, lift = (
-        co_occurrence(model, measure).loc[names, names].to_numpy()
-        for measure in ("probability", "lift")
-    )
+    both = co_occurrence(model, "probability", names).to_numpy()
+    lift = co_occurrence(model, "lift", names).to_numpy()
     return {
         "names": names,
         "probability": both.tolist(),

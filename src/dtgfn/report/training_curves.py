@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from dtgfn.held_out import even_steps
 from dtgfn.posterior import TreePosterior
 
 MOST_POINTS = 300
@@ -20,7 +19,7 @@ CURVES = {
     "best_log_reward": ("best log R", "nats"),
     "ess": ("effective sample size", "share"),
     "open": ("open mass", "share"),
-    "loss": ("loss", "nats²"),
+    "loss": ("loss", None),
     "epsilon": ("exploration", "share"),
 }
 
@@ -40,9 +39,8 @@ def training_curves(posterior: TreePosterior) -> dict[str, Any] | None:
     clock = next((name for name in CLOCKS if entries and name in entries[0]), None)
     if clock is None:
         return None
-    kept = np.unique(np.linspace(0, len(entries) - 1, MOST_POINTS).astype(np.int64))
-    entries = [entries[place] for place in kept]
-    series = [
+    entries = [entries[place] for place in even_steps(len(entries), MOST_POINTS)]
+    series: list[dict[str, Any]] = [
         {"key": key, "name": name, "unit": unit, "y": [_known(e.get(key)) for e in entries]}
         for key, (name, unit) in CURVES.items()
     ]

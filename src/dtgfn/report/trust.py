@@ -35,7 +35,12 @@ GOOD_R_HAT = 1.01
 GOOD_SHAPE = 0.5
 GOOD_DRAWS = 4 * LEAST_DRAWS
 GOOD_GAP, MOST_GAP = 0.1, 0.5  # nats
-NO_ANSWER = "no exact answer was asked for"
+TELLING = (
+    "evidence",
+    "exact_gap",
+    "exact_prediction",
+    "r_hat",
+)  # of engine and answer, not only of the draws
 
 
 @dataclass(frozen=True)
@@ -110,8 +115,7 @@ def _overall(
             "An average over bags has no evidence to be judged by, and the fit of each bag was not "
             "checked; judge it by held-out rows."
         )
-    told: list[Level] = [item.level for item in items if item.level != "unknown"]
-    level: Level = max(told, key=ORDER.index, default="unknown")
+    level = _worst(items)
     if doubts or level == "poor":
         way_out = f"allow a larger time_budget{MORE.get(posterior.engine, '')}"
         return "poor", (
@@ -119,7 +123,13 @@ def _overall(
             "max_depth."
         )
     if exact is not None or posterior.diagnostics.get("exact") is True:
-        return level, "Held against the exact answer, this fit is what it should be."
+        close = "what it should be" if level == "good" else "close, with room for doubt (see below)"
+        return level, f"Held against the exact answer, this fit is {close}."
+    if level == "unknown":
+        return (
+            level,
+            "Too little is known to judge this fit; run it longer, or judge by held-out rows.",
+        )
     unseen = (
         "all of it is seen from trees that were drawn, so a group of trees that never was drawn "
         "would not show."
@@ -127,6 +137,14 @@ def _overall(
     if level == "fair":
         return level, f"Usable, with room for doubt (see below); {unseen}"
     return level, f"Nothing speaks against this fit; {unseen}"
+
+
+def _worst(items: list[TrustItem]) -> Level:
+    """Return the worst known level; without a number that can tell, good ones prove nothing."""
+    told: list[Level] = [item.level for item in items if item.level != "unknown"]
+    worst: Level = max(told, key=ORDER.index, default="unknown")
+    telling = any(item.key in TELLING and item.level != "unknown" for item in items)
+    return worst if telling or worst != "good" else "unknown"
 
 
 def _at_least(value: float, good: float, fair: float) -> Level:
@@ -224,7 +242,7 @@ def _compared(found: Comparison) -> Iterator[TrustItem]:
         None,
         f"{found.prediction_variation:.4f} (exact draws: up to {floor:.4f})",
         _at_most(found.prediction_variation, 2 * floor, 4 * floor + 0.01),
-        "Mean distance of predicted probabilities from the exact average, next to that of as many "
+        "Mean distance of the predictions from the exact average, next to that of as many "
         "exact draws: up to twice as much may be chance.",
     )
 
