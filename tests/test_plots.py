@@ -300,7 +300,8 @@ def over(one, other):
 
 def check_text_fits(ax):
     """No text lies over another one, none is cut off, and those in boxes stay there."""
-    ax.figure.set_dpi(150)  # small letters are set to whole pixels too
+    # Fine pixels, since letters are set to whole ones; a large figure has them anyway.
+    ax.figure.set_dpi(300 if max(ax.figure.get_size_inches()) < 10 else 150)
     matplotlib.backends.backend_agg.FigureCanvasAgg(ax.figure).draw()
     shown = [text for text in ax.texts if text.get_text()]
     texts = np.array([text.get_window_extent().extents for text in shown])
