@@ -52,12 +52,11 @@ legend = ax.legend()
 # say what the methods' own lines would do: how many malignant tumours they find, and how many
 # benign ones they cry wolf at.
 
+neighbours = make_pipeline(StandardScaler(), LocalOutlierFactor(novelty=True))
 rivals = {
     "dtgfn": detector,
     "isolation forest": IsolationForest(random_state=0).fit(normal),
-    "local outlier factor": make_pipeline(StandardScaler(), LocalOutlierFactor(novelty=True)).fit(
-        normal
-    ),
+    "local outlier factor": neighbours.fit(normal),
 }
 lines = {
     name: {

@@ -41,28 +41,20 @@ model.fit(X_train, y_train)
 # The part of the doubt that is about the model should be larger on rows unlike those of training.
 # It is:
 
-before, after = model.predict_uncertainty(X_train).model, model.predict_uncertainty(X_new).model
-print(f"mean doubt about the model: {before.mean():.3f} nats in training, {after.mean():.3f} later")
+for name, rows in {"training": X_train, "new rows": X_new}.items():
+    doubt = model.predict_uncertainty(rows).model.mean()
+    print(f"{name}: mean doubt about the model {doubt:.3f} nats")
 
-everything = model.predict_uncertainty(X).model
-wrong = model.predict(X) != y
-bins = pandas.cut(
-    X["mean texture"], np.percentile(X["mean texture"], np.arange(0, 101, 10)), include_lowest=True
-)
-told = pandas.DataFrame({"doubt": everything, "wrong": wrong, "texture": X["mean texture"]})
-curve = told.groupby(bins, observed=True).mean()
+texture = X["mean texture"]
+told = pandas.DataFrame({"texture": texture, "wrong": model.predict(X) != y})
+told["doubt"] = model.predict_uncertainty(X).model
+curve = told.groupby(pandas.qcut(texture, 10), observed=True).mean()
 
 figure, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
 ax.plot(curve["texture"], curve["doubt"], "o-", label="doubt about the model (nats)")
 ax.plot(curve["texture"], curve["wrong"], "s--", label="share of wrong answers")
-ax.axvspan(
-    X["mean texture"].min(),
-    X["mean texture"].median(),
-    color="grey",
-    alpha=0.2,
-    label="training rows",
-)
-ax.set(xlabel="mean texture", ylim=(0, None))
+ax.axvspan(texture.min(), texture.median(), color="grey", alpha=0.2, label="training rows")
+ax.set(xlabel="mean texture (each point is a tenth of the rows)", ylim=(0, None))
 legend = ax.legend()
 
 # %%
@@ -105,7 +97,7 @@ print(judge(*split_by("mean texture")).to_string())
 
 # %%
 # The prior helps the posterior, and bags of posteriors, each of which knows only some of the rows
-# and columns, help more: they spread their bets. So does a forest, which is as good here.
+# and columns, help more: they spread their bets. So does a forest, which is at least as good here.
 #
 # Limits
 # ------
@@ -123,7 +115,8 @@ print(judge(*split_by("mean concavity")).to_string())
 X_train, y_train, X_new, y_new = split_by("mean concavity")
 probability = model.predict_proba(X_new)
 right = np.mean(model.classes_[probability.argmax(axis=1)] == y_new)
-print(f"it expected {probability.max(axis=1).mean():.0%} right answers and gave {right:.0%}")
+expected = probability.max(axis=1).mean()
+print(f"it expected {expected:.0%} right answers and gave {right:.0%}")
 
 # %%
 # A posterior knows how sure it may be *if* new rows are like the old. When they are not, spread

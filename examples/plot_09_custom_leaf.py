@@ -76,20 +76,12 @@ def row_mass(sums, numbers):
     return sums[0]
 
 
-lifetimes = CustomLeaf(
-    3, 1, add_row, log_marginal, write_outputs, row_mass, numbers=(1.0, 5.0)
-)  # as if one failure in five years had been seen
+prior = (1.0, 5.0)  # as if one failure in five years had been seen
+lifetimes = CustomLeaf(3, 1, add_row, log_marginal, write_outputs, row_mass, numbers=prior)
 
 target = np.where(failed, years, -years)
-posterior = infer(
-    pumps,
-    target,
-    leaf=lifetimes,
-    engine="exact",
-    max_depth=2,
-    n_thresholds=19,
-    random_state=0,
-)
+settings = {"engine": "exact", "max_depth": 2, "n_thresholds": 19, "random_state": 0}
+posterior = infer(pumps, target, leaf=lifetimes, **settings)
 print(tree_text(posterior))
 
 # %%
@@ -111,15 +103,7 @@ rate = average_outputs(posterior, encode(posterior.binner, as_table(pumps)))[:, 
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
 for ax, name, shown in zip(axes, ("true", "predicted"), (true_rate, rate), strict=True):
-    dots = ax.scatter(
-        pumps["load (%)"],
-        pumps["temperature (°C)"],
-        c=shown,
-        cmap="viridis",
-        vmin=0,
-        vmax=0.7,
-        s=14,
-    )
+    dots = ax.scatter(pumps["load (%)"], pumps["temperature (°C)"], s=14, c=shown, vmin=0, vmax=0.7)
     ax.set(title=f"{name} rate", xlabel="load (%)")
 axes[0].set_ylabel("temperature (°C)")
 colours = figure.colorbar(dots, ax=axes, label="failures a year")
@@ -128,7 +112,7 @@ colours = figure.colorbar(dots, ax=axes, label="failures a year")
 # Had we counted the pumps that still run as if they had failed today, or left them out, every
 # rate would be too high:
 
-groups = pandas.DataFrame({"truth": true_rate, "posterior": rate, "failed": failed, "years": years})
+groups = pumps.assign(truth=true_rate, posterior=rate, failed=failed, years=years)
 means = groups.groupby("truth")[["posterior"]].mean()
 means["as if all had failed"] = 1 / groups.groupby("truth")["years"].mean()
 means["only those that have"] = 1 / groups[groups["failed"]].groupby("truth")["years"].mean()
