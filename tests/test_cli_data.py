@@ -6,7 +6,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from dtgfn.cli_data import app
+from dtgfn.cli.data import app
+from dtgfn.cli.options import MisuseError
 from dtgfn.datasets import ENTRIES
 from dtgfn.tables import TableError
 
@@ -60,7 +61,7 @@ def test_fetching_goes_on_after_a_failure_and_tells_of_it_in_the_end():
 @pytest.mark.parametrize("arguments", [[], ["wine", "--all"]])
 def test_fetching_needs_names_or_all(arguments):
     done = RUN.invoke(app, ["fetch", *arguments])
-    assert isinstance(done.exception, TableError)
+    assert isinstance(done.exception, MisuseError)
     assert str(done.exception) == "Name the tables to fetch, or give --all."
 
 

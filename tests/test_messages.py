@@ -1,7 +1,6 @@
 """What a stranger is told: one sentence that names the thing, the value and the way out."""
 
 import datetime
-import sys
 import warnings
 from decimal import Decimal
 
@@ -11,7 +10,6 @@ import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
-import dtgfn.cli
 from dtgfn import DTGFNClassifier, DTGFNRegressor, load, save
 
 RNG = np.random.default_rng(0)
@@ -296,63 +294,3 @@ def test_tables_that_may_come(table):
         warnings.simplefilter("error")
         probability = classify(table).predict_proba(table)
     assert np.allclose(probability.sum(axis=1), 1.0)
-
-
-CSV = "a,colour,y,num\n" + "".join(
-    f"{k},{'red' if k % 3 else 'blue'},{k % 2},{k / 7}\n" for k in range(1, 20)
-)
-FIT = ("--engine", "exact", "--max-depth", "1", "--n-thresholds", "3")
-COMMANDS = [
-    (CSV, ("--target", "Y"), "There is no column 'Y'; did you mean 'y'? the columns are"),
-    (CSV, ("--target", "nope"), "There is no column 'nope'; the columns are 'a', 'colour'"),
-    (
-        CSV,
-        ("--target", "num"),
-        "Column 'num' holds numbers such as 0.142857, not classes; add --task",
-    ),
-    (
-        CSV,
-        ("--target", "colour", "--task", "regress"),
-        "Column 'colour' holds 'red', which is not a",
-    ),
-    (CSV, ("--target", "y", "--task", "regres"), "--task='regres' is not known; give one of"),
-    (CSV, ("--target", "y", "--engine", "exat"), "--engine='exat' is not known; give one of gfn"),
-    (CSV, ("--target", "y", "--temperature", "hot"), "temperature='hot' is"),
-    (
-        CSV,
-        ("--target", "y", "--sample-weight", "colour"),
-        "Column 'colour' holds no numbers to use",
-    ),
-    (CSV, ("--target", "y", "--time-budget", "0"), "time_budget=0.0 is not usable; give seconds"),
-    ("a,y\n1,0\n2,\n", ("--target", "y"), "Column 'y' is empty in row 2 of the table; drop such"),
-    ("a,y\n1,\n2,\n", ("--target", "y"), "Column 'y' is empty in every row; drop such rows"),
-    ("y\n1\n0\n", ("--target", "y"), "There is no column besides 'y'; add some to predict it from"),
-    (
-        "a;y\n1;0\n2;1\n",
-        ("--target", "y"),
-        "has semicolons, not commas, between its names; save it",
-    ),
-    ("a\ty\n1\t0\n", ("--target", "y"), "has tabs, not commas, between its names; save it with"),
-    ("", ("--target", "y"), "is empty; give it names in the first line, then rows"),
-    ("a,y\n", ("--target", "y"), "but no rows below it; give it names in the first line"),
-    ("a,y\n1,2\n1,2,3\n", ("--target", "y"), "has 3 cells, but the first line names 2 columns"),
-    ("a,a,y\n1,2,0\n", ("--target", "y"), "Duplicated column name 'a'; give every column its own"),
-]
-
-
-@pytest.mark.parametrize(("text", "arguments", "said"), COMMANDS, ids=range(len(COMMANDS)))
-def test_command_line(text, arguments, said, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "d.csv").write_text(text)
-    chosen = FIT if "--engine" not in arguments else FIT[2:]
-    monkeypatch.setattr(
-        sys, "argv", ["dtgfn", "fit", "d.csv", "--out", "m.dtgfn", *chosen, *arguments]
-    )
-    with pytest.raises(SystemExit) as ended:
-        dtgfn.cli.main()
-    assert ended.value.code == 1
-    error = capsys.readouterr().err.strip()
-    assert error.startswith("dtgfn: ")
-    assert said in error
-    assert one_sentence(error)
-    assert not (tmp_path / "m.dtgfn").exists()

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 from numba import cfunc, types
+from numba.core.errors import NumbaError
 
+from dtgfn.checks import check_whole
 from dtgfn.leaves import CustomTerms, Floats
 
 ARRAY = types.float64[::1]
@@ -73,6 +75,29 @@ class CustomLeaf:
     row_mass: Callable[..., float]
     numbers: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Rehearse the functions as plain Python, since compiled code checks no index."""
+        check_whole("n_sums", self.n_sums, 1, 1000)
+        check_whole("n_outputs", self.n_outputs, 1, 1000)
+        sums, numbers = np.zeros(self.n_sums), np.array(self.numbers, dtype=np.float64)
+        given: dict[str, tuple[Any, ...]] = {
+            "add_row": (sums, 1.0, 1.0, numbers),
+            "log_marginal": (sums, numbers),
+            "write_outputs": (sums, numbers, np.zeros(self.n_outputs)),
+            "row_mass": (sums, numbers),
+        }
+        for name, function in self._functions().items():
+            try:
+                function(*given[name])
+            except (IndexError, TypeError) as error:
+                raise ValueError(
+                    f"{name} of a CustomLeaf with n_sums={self.n_sums}, n_outputs={self.n_outputs} "
+                    f"and {len(self.numbers)} numbers fails: {error}; see the docstring for what "
+                    "it is called with."
+                ) from error
+            except (ArithmeticError, ValueError):
+                pass  # a target of 1 may mean nothing to the model
+
     def __repr__(self) -> str:
         """Name the functions, not where they are: equal leaves must have equal names."""
         names = (f"{f.__module__}.{f.__qualname__}" for f in self._functions().values())
@@ -93,5 +118,11 @@ class CustomLeaf:
 
 @cache
 def compile_pointer(name: str, function: Callable[..., Any]) -> Any:
-    """Compile one of the four functions, once."""
-    return cfunc(SIGNATURES[name])(function)
+    """Compile one of the four functions, once; dividing by zero gives inf or nan, as in numpy."""
+    try:
+        return cfunc(SIGNATURES[name], error_model="numpy")(function)
+    except NumbaError as error:
+        raise ValueError(
+            f"numba cannot compile {name} of a CustomLeaf; write it as plain arithmetic on its "
+            "arguments (numba's own words are above)."
+        ) from error

@@ -5,25 +5,53 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import sys
+import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from dtgfn.tables import Table, TableError, as_table, check_names, numbers_if_all_parse
+from dtgfn.progress import Progress, silent
+from dtgfn.tables import (
+    Table,
+    TableError,
+    as_table,
+    check_names,
+    label,
+    numbers_if_all_parse,
+    parse_number,
+)
 
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+_TABS = (".tsv", ".tsv.gz")
+_PADDED = re.compile(r"0\d+")
+N_LOOKED_AT = 1000  # records
 
 
-def read_table(source: str | Path) -> Table:
-    r"""Read a .csv, .tsv (or .gz of these) or .parquet file, or CSV from standard input ("-").
+class PaddedNumbers(UserWarning):
+    """Cells such as 007 that were read as numbers."""
+
+
+def read_table(
+    source: str | Path,
+    *,
+    separator: str | None = None,
+    text_columns: Collection[str] = (),
+    progress: Progress = silent,
+) -> Table:
+    r"""Read a .csv, .tsv (or .gz of these) or .parquet file, or standard input ("-").
 
     The first line of a CSV names the columns; spaces after a comma do not count.  Empty cells
     and the marks pandas knows (NA, NaN, null, None, ...) are missing; a column of true and false
     is boolean, one whose cells all spell numbers is a number, any other a category.
+
+    ``separator`` is what stands between cells, by the file's suffix if None; with it, any suffix
+    will do.  ``text_columns`` stay text, as codes such as 007 must; names that the file does not
+    have do not matter.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "trees.csv")
@@ -31,24 +59,52 @@ def read_table(source: str | Path) -> Table:
     >>> [(column.kind, column.values.tolist()) for column in read_table(path).columns]
     [('number', [3.5, nan]), ('category', ['oak', 'ash'])]
     """
-    path = Path(source)
     if str(source) == "-":
-        text = io.TextIOWrapper(io.BytesIO(sys.stdin.buffer.read()), "utf-8-sig", newline="")
-        return _read_csv(text, "standard input", ",")
-    name = path.name.lower()
+        return _read_standard_input(separator, text_columns)
+    path = Path(source)
+    name, what = path.name.lower(), repr(str(path))
     if not path.exists():
-        raise TableError(f"There is no file {str(path)!r}; check the path.")
+        raise TableError(f"There is no file {what}; check the path.")
     if path.is_dir():
-        raise TableError(f"{str(path)!r} is a directory; name a file in it.")
-    if not name.endswith(_SUFFIXES):
-        raise TableError(f"The suffix of {str(path)!r} is not one of {', '.join(_SUFFIXES)}.")
+        raise TableError(f"{what} is a directory; name a file in it.")
+    if not name.endswith(_SUFFIXES) and separator is None:
+        raise TableError(
+            f"The suffix of {what} is not one of {', '.join(_SUFFIXES)}; rename it, or give a "
+            "separator."
+        )
     if name.endswith(".parquet"):
-        return _read_parquet(path)
-    separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
-    with _plain_errors(repr(str(path))):
-        opener: Any = gzip.open if name.endswith(".gz") else open
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-            return _read_csv(stream, repr(str(path)), separator)
+        return _read_parquet(path, what, text_columns)
+    with _plain_errors(what), io.BufferedReader(_WatchedFile(path, progress)) as raw:
+        content: Any = gzip.GzipFile(fileobj=raw) if name.endswith(".gz") else raw
+        stream = io.TextIOWrapper(content, "utf-8-sig", newline="")
+        given = separator or ("\t" if name.endswith(_TABS) else ",")
+        return _read_csv(stream, what, given, text_columns)
+
+
+class _WatchedFile(io.FileIO):
+    """A file that tells how far it has been read."""
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        super().__init__(path)
+        self.size, self.progress = max(path.stat().st_size, 1), progress
+        self.stage = f"reading {path.name}"
+
+    def readinto(self, buffer: Any) -> int | None:
+        n_bytes = super().readinto(buffer)
+        self.progress(self.stage, min(self.tell() / self.size, 1.0))
+        return n_bytes
+
+
+def _read_standard_input(separator: str | None, text_columns: Collection[str]) -> Table:
+    """Read what comes in a pipe; gzip and Parquet are told by their first bytes."""
+    what, content = "standard input", sys.stdin.buffer.read()
+    if content[:4] == b"PAR1":
+        return _read_parquet(io.BytesIO(content), what, text_columns)
+    with _plain_errors(what):
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+        stream = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline="")
+        return _read_csv(stream, what, separator or ",", text_columns)
 
 
 @contextmanager
@@ -62,14 +118,15 @@ def _plain_errors(what: str) -> Iterator[None]:
             f"{what} is not UTF-8 text (byte {byte:#04x}); save it as UTF-8."
         ) from None
     except (csv.Error, EOFError, zlib.error, OSError) as error:
-        raise TableError(f"{what} cannot be read: {str(error).rstrip('.')}.") from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TableError(f"{what} cannot be read: {reason.rstrip('.')}.") from None
 
 
-def _read_csv(stream: TextIO, what: str, separator: str) -> Table:
+def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collection[str]) -> Table:
     import pandas
 
     with _plain_errors(what):
-        first = [record for _, record in islice(_records(stream, separator), 2)]
+        first = [record for _, record in islice(_records(stream, separator), N_LOOKED_AT)]
         if len(first) < 2:
             wrong = (
                 "has a first line that names columns, but no rows below it" if first else "is empty"
@@ -91,7 +148,14 @@ def _read_csv(stream: TextIO, what: str, separator: str) -> Table:
         exact = {"float_precision": "round_trip"} if older else {}
         try:  # low_memory would guess a kind for each chunk, not for the column
             frame = pandas.read_csv(
-                stream, sep=separator, skipinitialspace=True, low_memory=False, **exact
+                stream,
+                sep=separator,
+                skipinitialspace=True,
+                low_memory=False,
+                names=names,
+                header=0,
+                dtype={name: str for name in names if name in text_columns},
+                **exact,
             )
         except pandas.errors.ParserError as error:
             if "fields" in str(error):
@@ -99,9 +163,30 @@ def _read_csv(stream: TextIO, what: str, separator: str) -> Table:
             raise TableError(f"{what} cannot be read: {str(error).strip()}.") from None
         if frame.iloc[:, -1].isna().any():  # so pandas may have filled up a short row
             _refuse_ragged(stream, what, separator, len(names))
-    frame.columns = names
-    columns = tuple(map(numbers_if_all_parse, as_table(frame).columns))
-    return Table(columns, len(frame), named=True)
+    _warn_of_padding(names, first[1:], text_columns)
+    columns = [
+        column if column.name in text_columns else numbers_if_all_parse(column)
+        for column in as_table(frame).columns
+    ]
+    return Table(tuple(columns), len(frame), named=True)
+
+
+def _warn_of_padding(
+    names: list[str], records: list[list[str]], text_columns: Collection[str]
+) -> None:
+    """Point out codes such as 007, which are different texts but may be equal numbers."""
+    for place, name in enumerate(names):
+        cells = [record[place].strip() for record in records if place < len(record)]
+        if name in text_columns or any(parse_number(cell) is None for cell in cells):
+            continue
+        padded = next((cell for cell in cells if _PADDED.fullmatch(cell)), None)
+        if padded is not None:
+            warnings.warn(
+                f"Column {name!r} has cells such as {padded}, which are read as numbers; name it "
+                "in text_columns to keep them as they are.",
+                PaddedNumbers,
+                stacklevel=4,
+            )
 
 
 def _refuse_other_separator(names: list[str], what: str, separator: str) -> None:
@@ -111,7 +196,7 @@ def _refuse_other_separator(names: list[str], what: str, separator: str) -> None
             wanted = "tabs" if separator == "\t" else "commas"
             raise TableError(
                 f"The first line of {what} has {called}, not {wanted}, between its names; save it "
-                f"with {wanted}" + (", or name it .tsv." if other == "\t" else ".")
+                f"with {wanted}, or give separator={other!r}."
             )
 
 
@@ -133,7 +218,7 @@ def _refuse_ragged(stream: TextIO, what: str, separator: str, width: int) -> Non
             )
 
 
-def _read_parquet(path: Path) -> Table:
+def _read_parquet(source: Path | io.BytesIO, what: str, text_columns: Collection[str]) -> Table:
     import pandas
 
     try:
@@ -141,10 +226,12 @@ def _read_parquet(path: Path) -> Table:
     except ImportError:
         raise TableError("Reading Parquet needs pyarrow: pip install 'dtgfn[parquet]'.") from None
     try:
-        frame = pandas.read_parquet(path, engine="pyarrow")
+        frame = pandas.read_parquet(source, engine="pyarrow")
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise TableError(f"{str(path)!r} cannot be read as Parquet: {reason}.") from None
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise TableError(f"{what} cannot be read as Parquet: {reason.rstrip('.')}.") from None
     if len(frame) == 0:
-        raise TableError(f"{str(path)!r} has columns but no rows.")
+        raise TableError(f"{what} has columns but no rows.")
+    for name in frame.columns.intersection(list(text_columns)):
+        frame[name] = frame[name].map(label, na_action="ignore").astype(object)
     return as_table(frame)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
+
+PATIENCE = 0.5  # seconds before a bar appears: what is done by then needs none
+LOG_EVERY = 15.0  # seconds between the lines of a log
 
 
 class Progress(Protocol):
@@ -22,6 +28,8 @@ def silent(stage: str, share: float, detail: str = "") -> None:
 def progress_bar(verbose: bool) -> Iterator[Progress]:
     """Show a bar per stage on standard error, or nothing at all.
 
+    Where standard error is no terminal, a line now and then takes the bar's place.
+
     Examples
     --------
     >>> with progress_bar(False) as progress:
@@ -32,6 +40,16 @@ def progress_bar(verbose: bool) -> Iterator[Progress]:
         yield silent
         return
     from rich.console import Console
+
+    console = Console(stderr=True)
+    on_terminal = console.is_terminal and not console.is_dumb_terminal
+    with _bars(console) if on_terminal else _lines() as show:
+        yield show
+
+
+@contextmanager
+def _bars(console: Any) -> Iterator[Progress]:
+    """Bars that appear after a moment and leave nothing behind, however the work ends."""
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
@@ -43,12 +61,44 @@ def progress_bar(verbose: bool) -> Iterator[Progress]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[detail]}"),
     )
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, int] = {}
+    bars = Bars(*columns, console=console, transient=True)
+    tasks: dict[str, Any] = {}
 
-        def show(stage: str, share: float, detail: str = "") -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=1.0, detail="")
-            bars.update(tasks[stage], completed=share, detail=detail)  # type: ignore[arg-type]
+    def show(stage: str, share: float, detail: str = "") -> None:
+        if stage not in tasks:
+            tasks[stage] = bars.add_task(stage, total=1.0, detail="")
+        bars.update(tasks[stage], completed=share, detail=detail)
 
+    appears = threading.Timer(PATIENCE, bars.start)
+    appears.daemon = True
+    appears.start()
+    try:
         yield show
+    finally:
+        appears.cancel()
+        appears.join()
+        bars.stop()
+
+
+@contextmanager
+def _lines() -> Iterator[Progress]:
+    """A plain line every now and then, for logs; also while a stage reports nothing."""
+    begun, over = time.monotonic(), threading.Event()
+    now = ["working", ""]
+
+    def show(stage: str, share: float, detail: str = "") -> None:
+        now[:] = f"{stage} {share:.0%}", f", {detail}" if detail else ""
+
+    def tell() -> None:
+        while not over.wait(LOG_EVERY):
+            stage, detail = now
+            seconds = time.monotonic() - begun
+            print(f"dtgfn: {stage} after {seconds:.0f} s{detail}", file=sys.stderr, flush=True)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield show
+    finally:
+        over.set()
+        teller.join()

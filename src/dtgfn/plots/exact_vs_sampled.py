@@ -69,7 +69,8 @@ def plot_exact_vs_sampled(sampled: Any, exact: Any, *, ax: Axes | None = None) -
     least = 1 / pairs.n_draws
     every = np.concatenate([pairs.exact, pairs.missed])
     low, high = max(float(every.min(initial=least)), FARTHEST * least) / 2, 1.6
-    floor = min(float(pairs.sampled[pairs.sampled > 0].min(initial=least)), least) / 3
+    # A weight may be next to nothing; the picture does not go below what it shows to the left.
+    floor = max(min(float(pairs.sampled[pairs.sampled > 0].min(initial=least)), least), low) / 3
     _draw_noise(ax, low, high, floor, pairs.n_draws)
     if np.isfinite(pairs.own).any():
         ax.plot(
@@ -87,7 +88,8 @@ def plot_exact_vs_sampled(sampled: Any, exact: Any, *, ax: Axes | None = None) -
     if beyond.any():
         label = f"{int(beyond.sum()):,} less probable than shown"
         edge = np.full(int(beyond.sum()), low * 1.3)
-        ax.plot(edge, pairs.sampled[beyond], "<", color=OURS, markersize=5, label=label, zorder=4)
+        height = np.maximum(pairs.sampled[beyond], floor * 1.25)
+        ax.plot(edge, height, "<", color=OURS, markersize=5, label=label, zorder=4)
     ax.plot(
         pairs.exact,
         pairs.sampled,

@@ -29,7 +29,8 @@ def probable_trees(model: Any, n_trees: int) -> list[dict[str, Any]]:
     posterior: TreePosterior = model.posterior_
     trees = ranked_trees(posterior, n_trees)
     reward = log_reward(trees, merge_rows(posterior.rows), posterior.score)
-    order = np.argsort(-reward, kind="stable")
+    order = np.argsort(-reward[1:], kind="stable") + 1
+    order = np.concatenate([[0], order])
     trees, reward = trees[order], reward[order]
     share = sampled_shares(posterior, model.weighting)
     keys = canonical_keys(trees)
@@ -53,17 +54,21 @@ def probable_trees(model: Any, n_trees: int) -> list[dict[str, Any]]:
 
 
 def ranked_trees(posterior: TreePosterior, n_trees: int) -> TreeBatch:
-    """Return the distinct trees of highest log R, as far as they are known."""
+    """Return the distinct trees of highest log R, as far as they are known.
+
+    The first is the posterior's best tree, which others may equal: it is the one that is meant
+    wherever a model is asked for its best tree.
+    """
     if isinstance(posterior.solution, ModelAverage):
-        return top_trees(posterior, n_trees)[0]
-    first, _ = tally(posterior.trees, posterior.weights)
+        trees = top_trees(posterior, n_trees)[0]
+    else:
+        first, _ = tally(posterior.trees, posterior.weights)
+        order = np.argsort(-posterior.log_reward[first], kind="stable")
+        trees = posterior.trees[[first[place] for place in order][:n_trees]]
     best = canonical_keys(posterior.best_tree)[0]
-    order = np.argsort(-posterior.log_reward[first], kind="stable")
-    ranked = [first[place] for place in order][:n_trees]
-    trees = posterior.trees[ranked]
-    if best in canonical_keys(trees):
-        return trees
-    return _joined(posterior.best_tree, trees[: n_trees - 1])
+    others = [place for place, key in enumerate(canonical_keys(trees)) if key != best]
+    kept = np.array(others[: n_trees - 1], dtype=np.int64)
+    return _joined(posterior.best_tree, trees[kept])
 
 
 def _joined(one: TreeBatch, other: TreeBatch) -> TreeBatch:

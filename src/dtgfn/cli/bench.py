@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dtgfn.cli.console import say
+from dtgfn.cli.options import names as split_names
+
 if TYPE_CHECKING:
     from dtgfn.bench.experiment import Block, Experiment, Record
     from dtgfn.bench.runner import Plan, Report
@@ -24,6 +27,14 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+
+def _complete(incomplete: str) -> list[str]:
+    """Offer experiments to a shell."""
+    from dtgfn.bench.experiments import EXPERIMENTS
+
+    return [name for name in (*EXPERIMENTS, "all") if name.startswith(incomplete)]
+
+
 Results = Annotated[Path, typer.Option(help="Folder of records, tables and plots.")]
 Quick = Annotated[bool, typer.Option("--quick", help="The version of seconds, kept apart.")]
 FOLDER = Path("results")
@@ -33,7 +44,9 @@ FOLDER = Path("results")
 def list_experiments(results: Results = FOLDER) -> None:
     """Show the experiments, how many cells each has, and what is measured already.
 
-    Example: dtgfn bench list
+    Examples:
+      dtgfn bench list
+
     """
     from dtgfn.bench.experiments import EXPERIMENTS
     from dtgfn.bench.runner import store_path
@@ -45,12 +58,14 @@ def list_experiments(results: Results = FOLDER) -> None:
         hours = sum(record.metrics.get("cell_seconds") or 0 for record in done) / 3600
         measured = f"{len(done)} measured, {hours:.1f} core hours" if done else "not measured"
         cells = len(experiment.cells(False))
-        typer.echo(f"{experiment.name:<15} {experiment.title}: {cells} cells, {measured}")
+        say(f"{experiment.name:<15} {experiment.title}: {cells} cells, {measured}")
 
 
 @app.command()
 def run(
-    names: Annotated[list[str], typer.Argument(help="Experiments, or all.")],
+    names: Annotated[
+        list[str], typer.Argument(help="Experiments, or all.", autocompletion=_complete)
+    ],
     quick: Quick = False,
     jobs: Annotated[int, typer.Option(help="Processes, -1 for all cores.")] = -1,
     methods: Annotated[str, typer.Option(help="Only these methods, with commas.")] = "",
@@ -62,7 +77,9 @@ def run(
     A run that was stopped goes on with the same command. A Dask or Ray backend that was registered
     with joblib carries the cells to a cluster.
 
-    Example: dtgfn bench run ensembles --quick
+    Examples:
+      dtgfn bench run search-space --quick
+
     """
     from dtgfn.bench.runner import make_plan, run_cells, select_cells, store_path
     from dtgfn.bench.store import Store
@@ -72,7 +89,7 @@ def run(
     if workers < 1:
         raise ValueError(f"--jobs {jobs} is no number of processes; give 1 or more, or -1.")
     chosen = _experiments(names)
-    only_methods, only_tables = _names(methods), _names(tables)
+    only_methods, only_tables = split_names(methods), split_names(tables)
     _check_names(chosen, quick, only_methods, only_tables)
     failed: list[Record] = []
     for experiment in chosen:
@@ -103,13 +120,15 @@ def run(
 
 @app.command()
 def table(
-    name: Annotated[str, typer.Argument(help="Experiment.")],
+    name: Annotated[str, typer.Argument(help="Experiment.", autocompletion=_complete)],
     quick: Quick = False,
     results: Results = FOLDER,
 ) -> None:
     """Print an experiment's tables from the records at hand, and write its page anew.
 
-    Example: dtgfn bench table ensembles
+    Examples:
+      dtgfn bench table search-space --quick
+
     """
     from dtgfn.bench.runner import store_path
     from dtgfn.bench.store import Store
@@ -123,7 +142,7 @@ def table(
             f"dtgfn bench run {name}{' --quick' if quick else ''}"
         )
     page = _write_page(experiment, store, folder, quick)
-    typer.echo(page.read_text(encoding="utf-8"), nl=False)
+    say(page.read_text(encoding="utf-8"), end="")
 
 
 def _experiments(names: Sequence[str]) -> list[Experiment]:
@@ -132,11 +151,6 @@ def _experiments(names: Sequence[str]) -> list[Experiment]:
     if list(names) == ["all"]:
         return list(EXPERIMENTS.values())
     return [find_experiment(name) for name in names]
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _check_names(

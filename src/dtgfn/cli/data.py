@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
+from dtgfn.cli.console import print_json, say
+from dtgfn.cli.options import AsJson, MisuseError
+
 app = typer.Typer(help="The tables of the paper: list and fetch.", no_args_is_help=True)
 
 
+def _complete(incomplete: str) -> list[str]:
+    """Offer tables to a shell."""
+    from dtgfn.datasets import ENTRIES
+
+    return [name for name in ENTRIES if name.startswith(incomplete)]
+
+
 @app.command("list")
-def list_tables(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+def list_tables(as_json: AsJson = False) -> None:
     """List the tables, and where each is found now.
 
-    Example: dtgfn data list
+    Examples:
+      dtgfn data list
+
     """
     found = _tables()
     if as_json:
-        typer.echo(json.dumps({"tables": found}, indent=2, ensure_ascii=False))
+        print_json({"tables": found})
         return
     header = ("name", "rows", "columns", "classes", "found", "licence")
     lines: list[tuple[str, ...]] = [header]
@@ -31,23 +40,27 @@ def list_tables(
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     for line in lines:
         padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        typer.echo("  ".join(padded).rstrip())
+        say("  ".join(padded).rstrip())
 
 
 @app.command("fetch")
 def fetch_tables(
-    names: Annotated[list[str] | None, typer.Argument(help="Tables to fetch.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Tables to fetch.", autocompletion=_complete)
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Fetch every table.")] = False,
 ) -> None:
     """Make sure that tables are on this machine, and are the right ones.
 
-    Example: dtgfn data fetch raisin pima
+    Examples:
+      dtgfn data fetch wine breast-cancer
+
     """
     from dtgfn.datasets import ENTRIES, find_entry, load_dataset, whereabouts
     from dtgfn.tables import TableError
 
     if every == bool(names):
-        raise TableError("Name the tables to fetch, or give --all.")
+        raise MisuseError("Name the tables to fetch, or give --all.")
     chosen = list(ENTRIES) if every else [find_entry(name).name for name in names or ()]
     failures = []
     for name in chosen:
@@ -56,7 +69,7 @@ def fetch_tables(
         except TableError as error:  # the others may still be had
             failures.append(str(error))
         else:
-            typer.echo(f"{name}: {whereabouts(name)}")
+            say(f"{name}: {whereabouts(name)}")
     if failures:
         raise TableError(" ".join(failures))
 

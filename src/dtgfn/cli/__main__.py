@@ -1,0 +1,5 @@
+"""``python -m dtgfn.cli`` is ``dtgfn``."""
+
+from dtgfn.cli.app import main
+
+main()

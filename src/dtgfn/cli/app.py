@@ -1,0 +1,86 @@
+"""All commands under one name, and how a run ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import dtgfn
+from dtgfn.cli import bench, data
+from dtgfn.cli.console import note
+from dtgfn.cli.demo import demo
+from dtgfn.cli.diagnose import diagnose
+from dtgfn.cli.export import export
+from dtgfn.cli.fit import fit
+from dtgfn.cli.options import MisuseError
+from dtgfn.cli.predict import predict
+from dtgfn.cli.report import report
+from dtgfn.cli.sentences import sentence_of, sentence_of_misuse
+from dtgfn.cli.show import show
+
+HELP = "The Bayesian posterior over decision trees of a table."
+# Of typer's own errors only this one is public, in every version of it.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, fit, predict, show, report, diagnose, export):
+    app.command()(command)
+app.add_typer(bench.app, name="bench")
+app.add_typer(data.app, name="data")
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in one sentence on standard error."""
+    # Else numba's messages are coloured by a library that writes an escape code at the end.
+    os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
+    try:
+        code = app(prog_name="dtgfn", standalone_mode=False)
+    except KeyboardInterrupt:
+        code = 130
+    except typer.Abort:
+        code = 1
+    except UsageError as error:
+        code = 2
+        if type(error).__name__ != "NoArgsIsHelpError":  # which has printed the help already
+            note(sentence_of_misuse(error))
+    except Exception as error:
+        code = _tell(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(error: Exception) -> int:
+    """Tell an error in a sentence; one that nobody expected is a bug, and says so."""
+    sentence = sentence_of(error)
+    if sentence is None:
+        if os.environ.get("DTGFN_TRACEBACK"):
+            raise error
+        sentence = (
+            f"this is a bug ({type(error).__name__}: {error}); please report it with the traceback "
+            "that DTGFN_TRACEBACK=1 in the environment shows."
+        )
+    note(sentence)
+    return 2 if isinstance(error, MisuseError) else 1
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"dtgfn {dtgfn.__version__}")
+        raise typer.Exit
+
+
+@app.callback(help=HELP)
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Take what comes before a command."""

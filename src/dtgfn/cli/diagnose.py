@@ -1,0 +1,117 @@
+"""``dtgfn diagnose``: what speaks for and against a fit."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dtgfn.cli.console import note, paint, print_json, say
+from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet
+from dtgfn.cli.parameters import number, read_value
+
+if TYPE_CHECKING:
+    from dtgfn.posterior import TreePosterior
+
+COLOURS = {"good": "green", "fair": "yellow", "poor": "red", "unknown": "blue"}
+WIDTH = 88
+
+
+def diagnose(
+    model: Model,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Compute the exact posterior and compare.")
+    ] = False,
+    time_budget: Annotated[
+        str, typer.Option(help="Seconds that --exact may take.", metavar="<float>")
+    ] = "60",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with code 1 if the fit is doubtful.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tell how far to trust a model: each number with a level and a sentence.
+
+    Examples:
+      dtgfn diagnose model.dtgfn
+
+      dtgfn diagnose model.dtgfn --exact --time-budget 30
+
+    """
+    from dtgfn.report.trust import trust_section
+    from dtgfn.storage import load
+
+    seconds = read_value("--time-budget", time_budget, number)
+    if not seconds > 0:
+        raise MisuseError(f"--time-budget {time_budget} is out of range; give seconds above 0.")
+    fitted = load(model)
+    if not hasattr(fitted, "posterior_"):
+        raise ValueError(
+            f"{str(model)!r} is an anomaly detector, whose trees have no one posterior to judge; "
+            "score it on rows you know with: dtgfn report --data."
+        )
+    posterior = fitted.posterior_
+    shown = not (as_json or quiet)
+    truth = _exact(posterior, seconds, shown) if exact else None
+    told: dict[str, Any] = {"engine": posterior.engine, **trust_section(posterior, truth)}
+    if truth is not None:
+        from dtgfn.diagnostics import compare
+        from dtgfn.progress import progress_bar
+
+        with progress_bar(shown) as progress:
+            progress("comparing", 0.0)
+            comparison = compare(posterior, truth)
+        told["comparison"] = comparison.to_dict()
+    if as_json:
+        print_json(told)
+    else:
+        _print(told)
+        if "comparison" in told:
+            say(f"\n{comparison.summary()}")
+    if strict and told["level"] != "good":
+        raise typer.Exit(1)
+
+
+def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosterior | None:
+    """The exact posterior of the rows in a model; None, with a note, where it is out of reach."""
+    import numpy as np
+
+    from dtgfn.bagging import Bags
+    from dtgfn.engines.exact import infer_exact
+    from dtgfn.engines.exact.budget import BudgetExceeded
+    from dtgfn.progress import progress_bar
+
+    if posterior.engine == "exact":
+        return None
+    if isinstance(posterior.solution, Bags):
+        raise ValueError("Bags have no one exact posterior; leave out --exact.")
+    binner = posterior.binner
+    assert binner is not None, "a model's posterior has one"
+    try:
+        with progress_bar(shown) as progress:
+            return infer_exact(
+                posterior.rows,
+                posterior.score,
+                column=np.asarray(binner.feature_column, dtype=np.int32),
+                n_columns=len(binner.columns),
+                n_trees=1,
+                random_state=0,
+                time_budget=seconds,
+                n_jobs=None,
+                progress=progress,
+            )
+    except BudgetExceeded as error:
+        note(f"the exact posterior is out of reach: {error}")
+        return None
+
+
+def _print(told: dict[str, Any]) -> None:
+    """Write levels, numbers and sentences."""
+    say(f"{paint(told['level'].upper(), COLOURS[told['level']])}  {told['sentence']}")
+    for item in told["items"]:
+        level = paint(f"{item['level']:<7}", COLOURS[item["level"]])
+        say(f"\n{level}  {item['name']}: {item['text']}")
+        say(textwrap.fill(item["sentence"], WIDTH, initial_indent=" " * 9,
+                          subsequent_indent=" " * 9))  # fmt: skip

@@ -1,0 +1,118 @@
+"""``dtgfn export``: trees for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dtgfn.cli.console import say
+from dtgfn.cli.options import MisuseError, Model, Quiet
+from dtgfn.cli.outputs import check_out, table_bytes, write_whole
+from dtgfn.cli.parameters import check_choice, complete
+
+# Of each format the suffixes that tell it.
+SUFFIXES = {
+    "text": (".txt",),
+    "dot": (".dot", ".gv"),
+    "mermaid": (".mmd", ".mermaid"),
+    "json": (".json",),
+    "onnx": (".onnx",),
+    "rules": (".csv", ".tsv", ".parquet"),
+}
+TREES = ("best", "consensus", "all")
+
+
+def export(
+    model: Model,
+    out: Annotated[str, typer.Option(help="File to write; - for stdout.")] = "-",
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="What to write; by the suffix of --out, or else text.",
+            metavar="|".join(SUFFIXES),
+            show_default=False,
+            autocompletion=complete(tuple(SUFFIXES)),
+        ),
+    ] = None,
+    tree: Annotated[
+        str,
+        typer.Option(
+            help="best, consensus, all of them weighted, or the place of a sampled tree.",
+            autocompletion=complete(TREES),
+        ),
+    ] = "best",
+    quiet: Quiet = False,
+) -> None:
+    """Write trees as rules, Graphviz, Mermaid, JSON or ONNX.
+
+    Examples:
+      dtgfn export model.dtgfn
+
+      dtgfn export model.dtgfn --format mermaid
+
+      dtgfn export model.dtgfn --tree all --out trees.json
+
+      dtgfn export model.dtgfn --tree all --out rules.csv
+
+      dtgfn export model.dtgfn --tree all --out model.onnx
+
+    """
+    from dtgfn.progress import progress_bar
+    from dtgfn.storage import load
+
+    chosen = format or _format_of(out)
+    if chosen == "sklearn":
+        raise MisuseError(
+            "--format sklearn is an object of Python, not a file; in Python, "
+            "dtgfn.load(path).export('sklearn') has it."
+        )
+    check_choice("--format", chosen, tuple(SUFFIXES))
+    if chosen == "onnx" and out == "-":
+        raise MisuseError("--format onnx is not text; name a file with --out.")
+    if out != "-":
+        check_out(Path(out), model)
+    which = _which(tree)
+    fitted = load(model)
+    with progress_bar(not quiet) as progress:
+        progress(f"writing {chosen}", 0.0)
+        content = _content(fitted, chosen, which, Path(out))
+    if out == "-":
+        say(content.decode().rstrip("\n"))
+    else:
+        write_whole(Path(out), content)
+        say(f"Written to {out}")
+
+
+def _format_of(out: str) -> str:
+    """What the suffix of a file tells."""
+    if out == "-":
+        return "text"
+    for name, suffixes in SUFFIXES.items():
+        if out.lower().removesuffix(".gz").endswith(suffixes):
+            return name
+    known = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
+    raise MisuseError(
+        f"The suffix of --out {out!r} is not one of {known}; rename it, or give --format."
+    )
+
+
+def _which(tree: str) -> int | str:
+    if tree in TREES:
+        return tree
+    if tree.isdecimal():
+        return int(tree)
+    raise MisuseError(f"--tree {tree} names no tree; give {', '.join(TREES)} or a place from 0.")
+
+
+def _content(model: Any, format: str, which: int | str, out: Path) -> bytes:
+    """A file's content."""
+    from dtgfn.export import export
+    from dtgfn.rules import distinct_rules, leaf_rules
+
+    if format == "rules":
+        frame = distinct_rules(model) if which == "all" else leaf_rules(model, which)
+        return table_bytes(frame, out)
+    made = export(model, format, trees=which)
+    return made.encode() if isinstance(made, str) else bytes(made.SerializeToString())

@@ -1,0 +1,219 @@
+"""``dtgfn fit``: from a table to a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from dtgfn.cli import inputs
+from dtgfn.cli.console import note, print_json, say
+from dtgfn.cli.held_out import held_out_text, read_beside, score
+from dtgfn.cli.options import AsJson, Data, MisuseError, Quiet, Separator, TextColumns, names
+from dtgfn.cli.outputs import check_out
+from dtgfn.cli.parameters import (
+    TASKS,
+    check_choice,
+    complete,
+    number,
+    read_parameters,
+    read_value,
+    refuse_others,
+    with_parameters,
+)
+from dtgfn.cli.sentences import noted_warnings
+
+if TYPE_CHECKING:
+    from dtgfn.tables import Column, Table
+
+MANY_LABELS = 50  # numbers that are hardly classes any more
+
+
+@with_parameters
+def fit(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Model file to write.", show_default=False)],
+    target: Annotated[
+        str | None, typer.Option(help="Column to predict.", show_default=False)
+    ] = None,
+    task: Annotated[
+        str,
+        typer.Option(
+            help="Predict classes, predict numbers, or find anomalies.",
+            metavar="|".join(TASKS),
+            autocompletion=complete(tuple(TASKS)),
+        ),
+    ] = "classify",
+    held_out: Annotated[
+        str | None, typer.Option(help="Table of other rows to score on.", show_default=False)
+    ] = None,
+    test_size: Annotated[
+        str | None,
+        typer.Option(
+            help="Share of the rows to set aside and score on.",
+            metavar="<float>",
+            show_default=False,
+        ),
+    ] = None,
+    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
+    sample_weight: Annotated[
+        str | None, typer.Option(help="Column of row weights.", show_default=False)
+    ] = None,
+    text_columns: TextColumns = "",
+    separator: Separator = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    **parameters: Any,
+) -> None:
+    r"""Infer the posterior of a table and write it to a model file.
+
+    Flags from --inference on are the parameters of the estimators, by the same names.
+
+    Examples:
+      dtgfn fit data.csv --target y --max-depth 3 --out model.dtgfn
+
+      dtgfn fit data.csv --target y --inference exact --max-depth 2 \
+        --test-size 0.25 --random-state 0 --out exact.dtgfn
+
+      dtgfn fit prices.csv --task regress --target price --out prices.dtgfn
+
+      dtgfn fit normal.csv --task anomalies --n-trees 100 --out detector.dtgfn
+
+    """
+    from dtgfn.storage import check_replaceable, save
+    from dtgfn.summary import summarise, summary_text
+
+    share = None if test_size is None else read_value("--test-size", test_size, number)
+    _check_choices(task, target, share, held_out)
+    check_out(out, data, *([held_out] if held_out else []))
+    values = read_parameters(parameters)
+    model = _estimator(task, values, verbose=not (as_json or quiet))
+    check_replaceable(out)
+    as_text, shown = names(text_columns), not (as_json or quiet)
+    table = inputs.read(data, separator, as_text, shown)
+    rows = _training_rows(inputs.drop(table, names(drop)), target, sample_weight, task)
+    inputs.note_odd_columns(rows.table)
+    rows, others = _set_aside(rows, share, values.get("random_state"))
+    if held_out is not None:
+        labels = rows.y if task == "classify" else None
+        others = read_beside(rows.table, labels, held_out, str(target), separator, shown)
+    if not as_json:
+        say(f"Columns: {inputs.kinds_text(rows.table)}")
+    if "class_weight" in values:
+        model.class_weight = inputs.by_label(values["class_weight"], sorted(set(rows.y)))
+    with noted_warnings():
+        model.fit(rows.table, rows.y, sample_weight=rows.weight)
+    save(model, out)
+    summary: dict[str, Any] = {**summarise(model), "out": str(out)}
+    if others is not None:
+        summary["held_out"] = score(model, *others, shown)
+    if as_json:
+        print_json(summary)
+        return
+    say(summary_text(summary))
+    if "held_out" in summary:
+        say(f"\n{held_out_text(summary['held_out'])}")
+    say(f"\nWritten to {out}")
+
+
+class _Rows(NamedTuple):
+    """Training rows: a table, what to predict, and weights."""
+
+    table: Table
+    y: Any
+    weight: Any
+
+
+def _check_choices(
+    task: str, target: str | None, test_size: float | None, held_out: str | None
+) -> None:
+    check_choice("--task", task, tuple(TASKS))
+    if target is None and task != "anomalies":
+        raise MisuseError("--target is missing; name the column to predict.")
+    if target is None and (test_size or held_out):
+        raise MisuseError(
+            "Held-out rows are scored by --target; name the column that tells anomalies."
+        )
+    if test_size is not None and held_out is not None:
+        raise MisuseError("--test-size and --held-out are two ways to the same; give one of them.")
+    if test_size is not None and not 0 < test_size < 1:
+        raise MisuseError(f"--test-size {test_size} is out of range; give a share between 0 and 1.")
+
+
+def _estimator(task: str, values: dict[str, Any], verbose: bool) -> Any:
+    """The estimator of a task, with the parameters that were given."""
+    from dtgfn import estimators
+
+    model = getattr(estimators, TASKS[task])(verbose=verbose)
+    refuse_others(values, model.get_params(), task)
+    return model.set_params(**values)
+
+
+def _training_rows(table: Table, target: str | None, sample_weight: str | None, task: str) -> _Rows:
+    """Take the target and the weights out of a table."""
+    from dtgfn.tables import split_column
+
+    y = weight = None
+    if target is not None:
+        column, table = split_column(table, target)
+        y = _target(column, task)
+    if sample_weight is not None:
+        weights, table = split_column(table, sample_weight)
+        weight = weights.values
+        if weights.kind != "number":
+            raise ValueError(
+                f"Column {sample_weight!r} holds no numbers to use as --sample-weight; name "
+                "another."
+            )
+    if table.n_columns == 0:
+        raise ValueError(f"There is no column besides {target!r}; add some to predict it from.")
+    return _Rows(table, y, weight)
+
+
+def _target(column: Column, task: str) -> Any:
+    """Refuse, in the words of a file, a target that cannot be learned."""
+    import pandas
+
+    from dtgfn.tables import parse_number
+
+    inputs.check_target(column)
+    if task == "regress" and column.kind == "category":
+        text = next((text for text in column.values if parse_number(text) is None), None)
+        why = f"holds {text!r}, which is not a number" if text else "is read as text"
+        raise ValueError(
+            f"Column {column.name!r} {why}; leave out --task regress to predict classes."
+        )
+    if task == "regress":
+        return column.values
+    n_values = len(pandas.unique(column.values))
+    if task == "classify" and column.kind == "number" and n_values > MANY_LABELS:
+        note(
+            f"column {column.name!r} holds {n_values} different numbers, each a class of its own "
+            "now; add --task regress to predict a number."
+        )
+    return inputs.labels(column)
+
+
+def _set_aside(
+    rows: _Rows, share: float | None, seed: int | None
+) -> tuple[_Rows, tuple[Table, Any] | None]:
+    """Split rows into those to fit, and columns and truth of those to score on."""
+    if share is None:
+        return rows, None
+    import numpy as np
+
+    from dtgfn.tables import take
+
+    n_rows = rows.table.n_rows
+    n_others = round(share * n_rows)
+    if not 0 < n_others < n_rows:
+        raise ValueError(
+            f"--test-size {share} leaves {n_others} of {n_rows} rows to score on; give another "
+            "share, or more rows."
+        )
+    order = np.random.default_rng(seed).permutation(n_rows)
+    kept, others = np.sort(order[n_others:]), np.sort(order[:n_others])
+    weight = None if rows.weight is None else rows.weight[kept]
+    y = np.asarray(rows.y)
+    return _Rows(take(rows.table, kept), y[kept], weight), (take(rows.table, others), y[others])

@@ -1,0 +1,189 @@
+"""Tables that a command reads: the columns a model wants, and what was guessed of the others."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dtgfn.cli.console import note
+from dtgfn.cli.options import MisuseError
+from dtgfn.cli.sentences import noted_warnings
+
+if TYPE_CHECKING:
+    from dtgfn.tables import Column, Table
+
+MANY_TEXTS = 30  # rows from which texts that never repeat look like an identifier
+LIKE_A_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
+
+
+def read(source: str, separator: str | None, text_columns: Sequence[str], progress: bool) -> Table:
+    """Read a table to fit to, and tell what was guessed; ``text_columns`` must be there."""
+    from dtgfn.tables import split_column
+
+    with noted_warnings():
+        table = _read(source, separator, text_columns, progress)
+    for name in text_columns:
+        split_column(table, name)
+    return table
+
+
+def read_known(
+    source: str, separator: str | None, text_columns: Sequence[str], progress: bool
+) -> Table:
+    """Read a table whose columns of text are known, so that nothing has to be told."""
+    from dtgfn.files import PaddedNumbers
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PaddedNumbers)
+        return _read(source, separator, text_columns, progress)
+
+
+def _read(source: str, separator: str | None, as_text: Sequence[str], progress: bool) -> Table:
+    from dtgfn.files import read_table
+    from dtgfn.progress import progress_bar
+
+    given = _separator(separator)
+    with progress_bar(progress) as show:
+        return read_table(source, separator=given, text_columns=as_text, progress=show)
+
+
+def _separator(text: str | None) -> str | None:
+    """One character; "tab" and a backslash with t are hard to type otherwise."""
+    given = {"tab": "\t", "\\t": "\t", "space": " "}.get(text or "", text)
+    if given is not None and (len(given) != 1 or given in '"\n\r'):
+        raise MisuseError(f"--separator {text!r} is not one character; give such as ';' or tab.")
+    return given
+
+
+def drop(table: Table, names: Sequence[str]) -> Table:
+    """Return the table without some of its columns."""
+    from dtgfn.tables import split_column
+
+    for name in names:
+        _, table = split_column(table, name)
+    return table
+
+
+def kinds_text(table: Table) -> str:
+    """What the columns were taken for, in one line.
+
+    >>> from dtgfn.tables import as_table
+    >>> kinds_text(as_table([[1.5, "red", True], [2.5, "blue", False]]))
+    "1 number; 1 category: 'x1'; 1 boolean: 'x2'"
+    """
+    from dtgfn.tables import listing
+
+    said = []
+    for kind, many in (("number", "numbers"), ("category", "categories"), ("boolean", "booleans")):
+        names = [column.name for column in table.columns if column.kind == kind]
+        if names:
+            count = f"{len(names)} {kind if len(names) == 1 else many}"
+            said.append(count if kind == "number" else f"{count}: {listing(names, 8)}")
+    return "; ".join(said)
+
+
+def note_odd_columns(table: Table) -> None:
+    """Point out text that is hardly meant as categories: dates and identifiers."""
+    for column in table.columns:
+        if column.kind != "category":
+            continue
+        present = [text for text in column.values if text is not None]
+        n_texts = len(set(present))
+        if present and all(LIKE_A_DATE.match(text) for text in present[:1000]):
+            note(
+                f"column {column.name!r} looks like dates but counts as {n_texts} categories; turn "
+                f"it into numbers first (days since a fixed date), or --drop {column.name!r}."
+            )
+        elif n_texts == len(present) >= MANY_TEXTS:
+            note(
+                f"column {column.name!r} has another text in every row, as an identifier has; "
+                f"consider --drop {column.name!r}."
+            )
+
+
+def text_columns_of(model: Any) -> list[str]:
+    """Columns that a model knows as categories, to be read as the text they were."""
+    return [spec.name for spec in model.binner_.columns if spec.kind == "category"]
+
+
+def columns_for(model: Any, table: Table) -> Table:
+    """Return the columns that a model was fitted with; others, as the target, do not matter."""
+    from dtgfn.tables import Column, Table, listing
+
+    wanted = model.binner_.column_names
+    if hasattr(model, "feature_names_in_") or set(wanted) <= set(table.names):
+        return named_columns(wanted, table)
+    if table.n_columns != len(wanted):
+        raise ValueError(
+            f"The model was fitted without column names and knows {len(wanted)} columns by their "
+            f"place, but the table has {table.n_columns}; leave out the others with --drop."
+        )
+    note(
+        "the model was fitted without column names, so columns count by their place: "
+        f"{listing(table.names)}."
+    )
+    renamed = zip(wanted, table.columns, strict=True)
+    return Table(
+        tuple(Column(name, old.kind, old.values) for name, old in renamed), table.n_rows, True
+    )
+
+
+def named_columns(wanted: Sequence[str], table: Table) -> Table:
+    """Return the columns of these names; refuse a table that lacks one."""
+    from dtgfn.tables import keep_columns, listing
+
+    missing = [name for name in wanted if name not in table.names]
+    if missing:
+        raise ValueError(
+            f"The table lacks {listing(missing)}, which the model is fitted with; its columns are "
+            f"{listing(table.names)}."
+        )
+    return keep_columns(table, wanted)
+
+
+def labels(column: Column) -> Any:
+    """Class labels of a target column; numbers must be whole to count as classes."""
+    import numpy as np
+
+    values = column.values
+    if column.kind == "boolean" and not np.isnan(values.astype(float)).any():
+        return values.astype(bool)
+    if column.kind == "number":
+        numbers = values.astype(float)
+        present = numbers[~np.isnan(numbers)]
+        broken = present[present != np.rint(present)]
+        if broken.size:
+            raise ValueError(
+                f"Column {column.name!r} holds numbers such as {broken[0]:g}, not classes; "
+                "add --task regress to predict numbers."
+            )
+        if (np.abs(present) > 2**53).any():
+            raise ValueError(
+                f"Column {column.name!r} holds numbers too large to be told apart; "
+                f"add --text-columns {column.name!r}."
+            )
+        if len(present) == len(numbers):
+            return numbers.astype(np.int64)
+    return values
+
+
+def check_target(column: Column) -> None:
+    """Refuse a target with empty cells, in the words of a file."""
+    import pandas
+
+    absent = pandas.isna(column.values)
+    if absent.any():
+        which = "every row" if absent.all() else f"row {int(absent.argmax()) + 1} of the table"
+        raise ValueError(f"Column {column.name!r} is empty in {which}; drop such rows, or fill it.")
+
+
+def by_label(texts: Any, classes: Any) -> Any:
+    """Give weights that were typed to the classes of that name."""
+    from dtgfn.tables import label
+
+    if not isinstance(texts, dict):
+        return texts
+    known = {label(value): value for value in getattr(classes, "tolist", lambda: classes)()}
+    return {known.get(text, text): weight for text, weight in texts.items()}

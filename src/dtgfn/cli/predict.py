@@ -1,0 +1,200 @@
+"""``dtgfn predict``: what a model says of new rows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from dtgfn.cli import inputs
+from dtgfn.cli.console import print_json, say
+from dtgfn.cli.options import AsJson, Data, MisuseError, Model, Quiet, Separator, names
+from dtgfn.cli.outputs import check_out, check_table_suffix, table_bytes, write_whole
+from dtgfn.cli.parameters import check_choice, complete, number, read_value, weights
+
+if TYPE_CHECKING:
+    import pandas
+
+    from dtgfn.tables import Table
+
+AT_ONCE = 10_000  # rows between two steps of the bar
+LEVEL = 0.9
+
+
+def predict(
+    model: Model,
+    data: Data,
+    out: Annotated[
+        str, typer.Option(help="CSV, TSV, gzip of these or Parquet to write; - for stdout.")
+    ] = "-",
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<float>",
+            help="Add bounds that hold with this probability; numbers have 0.9 anyway.",
+            show_default=False,
+        ),
+    ] = None,
+    uncertainty: Annotated[
+        bool, typer.Option("--uncertainty", help="Add the uncertainty and its parts.")
+    ] = False,
+    tree: Annotated[
+        str | None,
+        typer.Option(
+            help="best: the most probable tree predicts alone.",
+            show_default=False,
+            autocompletion=complete(("best",)),
+        ),
+    ] = None,
+    class_prior: Annotated[
+        str | None,
+        typer.Option(
+            help="How frequent classes are now: uniform, or as in yes=0.2,no=0.8.",
+            show_default=False,
+            autocompletion=complete(("uniform",)),
+        ),
+    ] = None,
+    keep: Annotated[str, typer.Option(help="Columns to copy, with commas.")] = "",
+    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
+    separator: Separator = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Predict new rows: class probabilities, numbers with intervals, or anomalies.
+
+    Rows stay in their order; columns that the model does not know, such as the target, are ignored.
+
+    Examples:
+      dtgfn predict model.dtgfn new.csv --out predictions.csv
+
+      dtgfn predict model.dtgfn new.csv --interval 0.9 --uncertainty --keep id
+
+      cat new.csv | dtgfn predict model.dtgfn - --tree best
+
+    """
+    import pandas
+
+    from dtgfn.storage import load
+
+    level = None if interval is None else read_value("--interval", interval, number)
+    if out != "-":
+        check_out(Path(out), data, model)
+        check_table_suffix(Path(out))
+    fitted = load(model)
+    asked = _read_question(fitted, level, uncertainty, tree, class_prior)
+    shown, copied = not (as_json or quiet), names(keep)
+    known = (*inputs.text_columns_of(fitted), *copied)
+    table = inputs.read_known(data, separator, known, shown)
+    copies = _copies(table, copied)
+    table = inputs.columns_for(fitted, inputs.drop(table, names(drop)))
+    pieces = _predictions(fitted, table, asked, shown)
+    if out == "-" and not as_json:  # as they come, but not into the bar
+        for piece in list(pieces) if sys.stdout.isatty() else pieces:
+            part = copies.iloc[piece.index].join(piece)
+            say(part.to_csv(index=False, header=bool(piece.index[0] == 0)), end="")
+        return
+    frame = copies.join(pandas.concat(list(pieces)))
+    if out != "-":
+        write_whole(Path(out), table_bytes(frame, Path(out)))
+    if as_json:
+        print_json({"rows": len(frame), "out": out, "predictions": frame.to_dict("records")})
+    else:
+        say(f"{len(frame)} predictions written to {out}")
+
+
+class _Question(NamedTuple):
+    """What is asked of each row."""
+
+    level: float | None
+    uncertainty: bool
+    tree: str | None
+    class_prior: Any
+
+
+def _read_question(
+    model: Any, interval: float | None, uncertainty: bool, tree: str | None, prior: str | None
+) -> _Question:
+    """Refuse what a model cannot be asked."""
+    from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier
+    from dtgfn.uncertainty import check_level
+
+    if tree is not None:
+        check_choice("--tree", tree, ("best",))
+    if interval is not None:
+        check_level(interval)
+    if isinstance(model, DTGFNAnomalyDetector):
+        for flag, given in (("interval", interval), ("uncertainty", uncertainty), ("tree", tree)):
+            if given:
+                raise MisuseError(f"--{flag} is not for an anomaly detector; leave it out.")
+    if prior is not None and not isinstance(model, DTGFNClassifier):
+        raise MisuseError("--class-prior is for models of classes; leave it out.")
+    if prior is not None and (interval is not None or uncertainty):
+        raise MisuseError(
+            "--class-prior changes probabilities only; leave out --interval and --uncertainty."
+        )
+    shares = None
+    if prior is not None:
+        typed = read_value("--class-prior", prior, weights)
+        shares = inputs.by_label(typed, model.classes_)
+    return _Question(interval, uncertainty, tree, shares)
+
+
+def _copies(table: Table, copied: tuple[str, ...]) -> pandas.DataFrame:
+    """Columns to copy, with the rows' numbers as index."""
+    import pandas
+
+    from dtgfn.tables import split_column
+
+    found = {name: split_column(table, name)[0].values for name in copied}
+    return pandas.DataFrame(found, index=range(table.n_rows))
+
+
+def _predictions(
+    model: Any, table: Table, asked: _Question, shown: bool
+) -> Iterator[pandas.DataFrame]:
+    """Predict piece by piece, so that there is something to tell."""
+    import numpy as np
+
+    from dtgfn.progress import progress_bar
+    from dtgfn.tables import take
+
+    with progress_bar(shown) as progress:
+        for first in range(0, table.n_rows, AT_ONCE):
+            progress("predicting", first / table.n_rows)
+            places = np.arange(first, min(first + AT_ONCE, table.n_rows))
+            frame = _answers(model, take(table, places), asked)
+            yield frame.set_index(places)
+
+
+def _answers(model: Any, rows: Table, asked: _Question) -> pandas.DataFrame:
+    """What a model says of some rows, a column each."""
+    import pandas
+
+    from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNRegressor
+
+    if isinstance(model, DTGFNAnomalyDetector):
+        score = model.score_samples(rows)
+        flagged = score < model.offset_
+        return pandas.DataFrame({"prediction": 1 - 2 * flagged.astype(int), "score": score})
+    tree = asked.tree
+    if isinstance(model, DTGFNRegressor):
+        frame = pandas.DataFrame({"prediction": model.predict(rows, tree=tree)})
+        level = LEVEL if asked.level is None else asked.level
+        frame["lower"], frame["upper"] = model.predict_interval(rows, level, tree).T
+    else:
+        probability = model.predict_proba(rows, tree, asked.class_prior)
+        frame = pandas.DataFrame({"prediction": model.classes_[probability.argmax(axis=1)]})
+        texts = model.posterior_.class_names
+        frame[[f"p({text})" for text in texts]] = probability
+        if asked.level is not None:
+            bounds = model.predict_interval(rows, asked.level, tree)
+            for c, text in enumerate(texts):
+                frame[f"lower({text})"], frame[f"upper({text})"] = bounds[:, c].T
+    if asked.uncertainty:
+        parts = model.predict_uncertainty(rows, tree)
+        for part in ("total", "noise", "model"):
+            frame[f"uncertainty({part})"] = getattr(parts, part)
+    return frame

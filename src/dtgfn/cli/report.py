@@ -1,0 +1,82 @@
+"""``dtgfn report``: a model as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dtgfn.cli.console import print_json, say
+from dtgfn.cli.held_out import read_for_model
+from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet, Separator, Target
+from dtgfn.cli.outputs import check_out, write_whole
+
+if TYPE_CHECKING:
+    from dtgfn.report import Report
+
+
+def report(
+    model: Model,
+    out: Annotated[
+        Path | None, typer.Option(help="HTML file to write.", show_default=False)
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Table of held-out rows; - for stdin.", show_default=False),
+    ] = None,
+    target: Target = None,
+    title: Annotated[
+        str | None, typer.Option(help="Headline of the page.", show_default=False)
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
+    separator: Separator = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a page that works offline: trees, trust, importances, and rows to try.
+
+    Examples:
+      dtgfn report model.dtgfn --out report.html
+
+      dtgfn report model.dtgfn --data held.csv --target y --out report.html
+
+      dtgfn report model.dtgfn --json
+
+    """
+    from dtgfn.storage import load
+
+    if out is None and not as_json and not open_it:
+        raise MisuseError("There is nothing to do; give --out report.html, --open or --json.")
+    if target is not None and data is None:
+        raise MisuseError("--target names the truth in held-out rows; give them with --data.")
+    if out is not None:
+        check_out(out, model, *([data] if data else []))
+    fitted, shown = load(model), not (as_json or quiet)
+    X = y = None
+    if data is not None:
+        X, y = read_for_model(fitted, data, target, separator, shown)
+    made = make_report(fitted, X, y, title, shown)
+    if out is not None:
+        write_page(out, made)
+    if as_json:
+        print_json(made.to_dict())
+    elif out is not None:
+        say(f"Written to {out}")
+    if open_it:
+        made.open()
+
+
+def make_report(model: Any, X: Any, y: Any, title: str | None, progress: bool) -> Report:
+    """Gather what a report shows, which takes a while where predictions are exact sums."""
+    from dtgfn.progress import progress_bar
+    from dtgfn.report import Report
+
+    with progress_bar(progress) as show:
+        show("gathering the report", 0.0)
+        return Report(model, X, y, title=title)
+
+
+def write_page(path: Path, made: Report) -> None:
+    """Write a report as HTML."""
+    write_whole(path, made.to_html().encode())

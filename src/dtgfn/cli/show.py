@@ -1,0 +1,25 @@
+"""``dtgfn show``: a model in words."""
+
+from __future__ import annotations
+
+from dtgfn.cli.console import print_json, say
+from dtgfn.cli.options import AsJson, Model
+
+
+def show(model: Model, as_json: AsJson = False) -> None:
+    """Show evidence, most probable tree and column use of a model.
+
+    Examples:
+      dtgfn show model.dtgfn
+
+      dtgfn show model.dtgfn --json
+
+    """
+    from dtgfn.storage import load
+    from dtgfn.summary import summarise, summary_text
+
+    summary = summarise(load(model))
+    if as_json:
+        print_json(summary)
+    else:
+        say(summary_text(summary))

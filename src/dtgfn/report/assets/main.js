@@ -1,0 +1,84 @@
+// Main: read the report, put the sections in their order, and wire the page.
+
+function treesSection(report, browser) {
+  const classes = report.fit.classes;
+  const keys = "Arrow keys left and right change the tree; up and down move through its nodes.";
+  const dense = "A leaf tells how many times as dense training rows are there as the background: below 1 it is empty.";
+  const width = `${report.fit.task === "anomalies" ? `${dense} ` : ""}The thicker a line, the more rows take it.`;
+  return section(
+    "trees",
+    report.fit.task === "anomalies" ? "The most telling trees" : "The most probable trees",
+    report.trees.length > 1 ? `${width} Point at a node, or go to it with the keyboard, for its numbers. ${keys}` : `${width} Point at a node for its numbers.`,
+    classes ? legend(classes) : null,
+    browser.element(),
+  );
+}
+
+function explorerSection(report, browser) {
+  const explorer = new RowExplorer(report, browser);
+  const words = report.forest ? "Pick a row or type one: the answer follows at once." : "Pick a row to see what is said of it.";
+  return section("explorer", "Ask about a row", words, explorer.element());
+}
+
+function contents(sections) {
+  const nav = document.getElementById("contents");
+  const links = sections.map((each) =>
+    make("li", {}, make("a", { href: `#${each.id}` }, each.querySelector("h2").textContent)),
+  );
+  nav.append(make("ul", {}, ...links));
+  nav.hidden = false;
+}
+
+// Light or dark as the system says, until the reader says otherwise; nothing is stored.
+function wireTheme() {
+  const button = document.getElementById("theme");
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+  const label = () => (button.textContent = isDark() ? "Light" : "Dark");
+  button.addEventListener("click", () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    label();
+  });
+  system.addEventListener("change", label);
+  button.setAttribute("aria-label", "Switch between light and dark");
+  button.hidden = false;
+  label();
+}
+
+// Within a notebook's frame a link to a section would open the notebook itself in the frame.
+function wireLinks() {
+  if (location.protocol !== "about:") return;
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest('a[href^="#"]');
+    if (!link) return;
+    event.preventDefault();
+    const target = document.getElementById(link.getAttribute("href").slice(1));
+    scrollTo({ top: scrollY + target.getBoundingClientRect().top });
+    target.setAttribute("tabindex", "-1");
+    target.focus({ preventScroll: true });
+  });
+}
+
+function start() {
+  const report = JSON.parse(document.getElementById("report").textContent);
+  const main = document.getElementById("content");
+  const browser = report.trees?.length ? new TreeBrowser(report) : null;
+  const answers = report.forest || report.rows?.length;
+  const sections = [
+    anomalySection(report),
+    browser && treesSection(report, browser),
+    answers && explorerSection(report, browser),
+    sizesSection(report),
+    importancesSection(report),
+    coOccurrenceSection(report),
+    historySection(report),
+    heldOutSection(report),
+    detailsSection(report),
+  ].filter(Boolean);
+  main.append(...sections);
+  contents([document.getElementById("trust"), ...sections].filter(Boolean));
+  wireTheme();
+  wireLinks();
+}
+
+start();

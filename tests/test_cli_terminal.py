@@ -1,0 +1,202 @@
+"""The command line and the terminal: colours, bars, pipes, completion, and how soon it is there."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from command_line import dtgfn
+
+from dtgfn import DTGFNClassifier, progress, save
+
+DTGFN = [sys.executable, "-m", "dtgfn.cli"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "m.dtgfn"
+    X = np.random.default_rng(0).random((40, 3))
+    fitted = DTGFNClassifier(inference="exact", max_depth=2, n_thresholds=9, random_state=0)
+    save(fitted.fit(X, X[:, 0] > X[:, 1]), path)
+    return path
+
+
+def on_a_terminal(command, **environment):
+    """Run a command whose output is a terminal, and return what that was sent."""
+    ours, theirs = pty.openpty()
+    inherited = {
+        k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "TERM")
+    }
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True,
+        env={**inherited, "TERM": "xterm", "COLUMNS": "100", **environment},
+    )  # fmt: skip
+    os.close(theirs)
+    told = b""
+    try:
+        while piece := os.read(ours, 4096):
+            told += piece
+    except OSError:  # the other side is closed
+        pass
+    os.close(ours)
+    return process.wait(), told.decode()
+
+
+def test_help_is_there_before_any_library_is():
+    code = (
+        "import sys\n"
+        "from dtgfn.cli import main\n"
+        "sys.argv = ['dtgfn', *sys.argv[1:]]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'pandas', 'sklearn', 'numba', 'torch', 'scipy', 'matplotlib'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    for words in (
+        ["--help"],
+        ["fit", "--help"],
+        ["--version"],
+        ["fti"],
+        ["fit", "--max-dept", "3"],
+    ):
+        subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
+
+
+def test_pipes_get_no_escape_codes(model):
+    for line in (("diagnose", model), ("show", model), ("--help",), ("fit", "--help"), ("fti",)):
+        done = dtgfn(*line)
+        assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_colours_are_for_terminals_and_for_those_who_insist(model):
+    line = [*DTGFN, "diagnose", str(model)]
+    assert on_a_terminal(line)[1].startswith("\x1b[32mGOOD\x1b[0m")
+    for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        code, told = on_a_terminal(line, **environment)
+        assert code == 0
+        assert told.startswith("GOOD")
+        assert "\x1b" not in told
+    with mock.patch.dict(os.environ, {"FORCE_COLOR": "1"}):
+        assert "\x1b[32mGOOD" in dtgfn("diagnose", model).stdout
+    with mock.patch.dict(os.environ, {"FORCE_COLOR": "1", "NO_COLOR": "1"}):
+        assert "\x1b" not in dtgfn("diagnose", model).stdout
+
+
+BAR = """
+import sys, time
+from dtgfn.progress import progress_bar
+with progress_bar(True) as show:
+    for k in range(15):
+        show("counting", k / 15, "sheep")
+        time.sleep(0.1)
+        if k == 12 and len(sys.argv) > 1:
+            raise SystemExit(3)
+"""
+
+
+@pytest.mark.parametrize("dies", [[], ["dies"]])
+def test_a_bar_appears_and_leaves_nothing_behind(dies):
+    code, told = on_a_terminal([sys.executable, "-c", BAR, *dies])
+    assert code == (3 if dies else 0)
+    assert "counting" in told
+    assert "sheep" in told
+    assert told.count("\x1b[?25l") == told.count("\x1b[?25h") == 1  # the cursor comes back
+    after = told[told.rindex("\x1b[?25h") :]
+    assert not re.search(r"[a-z]{3}", after)
+    assert "\x1b[2K" in told  # the line is wiped
+
+
+def test_what_is_done_at_once_needs_no_bar():
+    quick = (
+        "from dtgfn.progress import progress_bar\nwith progress_bar(True) as p: p('counting', 1.0)"
+    )
+    code, told = on_a_terminal([sys.executable, "-c", quick])
+    assert (code, told) == (0, "")
+
+
+def test_a_log_gets_a_line_now_and_then(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LOG_EVERY", 0.05)
+    with progress.progress_bar(True) as show:
+        show("counting", 0.5, "sheep")
+        time.sleep(0.3)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) >= 2
+    assert all(re.fullmatch(r"dtgfn: counting 50% after 0 s, sheep", line) for line in lines)
+
+
+def test_quiet_and_json_show_no_progress(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "LOG_EVERY", 0.001)
+    table = tmp_path / "t.csv"
+    rows = np.random.default_rng(0).random((3000, 4))
+    np.savetxt(table, rows, delimiter=",", header="x0,x1,x2,y", comments="")
+    line = ("predict", model, table, "--out", tmp_path / "p.csv")
+    assert "dtgfn: " in dtgfn(*line).stderr
+    assert dtgfn(*line, "--quiet").stderr == ""
+    assert dtgfn(*line, "--json").stderr == ""
+
+
+def test_a_reader_that_goes_away_is_no_failure(model):
+    command = (
+        f'set -o pipefail; "$0" -m dtgfn.cli export {model} --tree all --format json | head -1'
+    )
+    done = subprocess.run(["bash", "-c", command, sys.executable], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "{\n" or len(done.stdout) > 2
+
+
+def test_an_interrupted_command_leaves_nothing_behind(tmp_path):
+    out = tmp_path / "m.dtgfn"
+    process = subprocess.Popen(
+        [*DTGFN, "fit", "-", "--target", "y", "--out", str(out)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    children = Path(f"/proc/{process.pid}/syscall")
+    while children.read_text().split()[:2] != ["0", "0x0"]:  # until it reads standard input
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert "Traceback" not in told[1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def completed(words, **environment):
+    """What a shell is offered for the last of these words."""
+    asked = {"_DTGFN_COMPLETE": "complete_bash", "COMP_WORDS": words, **environment}
+    asked["COMP_CWORD"] = str(len(words.split(" ")) - 1)
+    with mock.patch.dict(os.environ, asked):
+        return dtgfn().stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("dtgfn d", ["demo", "diagnose", "data"]),
+        ("dtgfn fit --inf", ["--inference"]),
+        ("dtgfn fit --inference ", ["gfn", "exact", "mcmc", "smc"]),
+        ("dtgfn fit t.csv --task a", ["anomalies"]),
+        ("dtgfn export m.dtgfn --format m", ["mermaid"]),
+        ("dtgfn export m.dtgfn --tree ", ["best", "consensus", "all"]),
+        ("dtgfn data fetch wi", ["wine"]),
+        ("dtgfn bench run se", ["search-space"]),
+        ("dtgfn bench table xo", ["xor"]),
+        ("dtgfn demo --table ", ["iris", "wine", "breast-cancer"]),
+    ],
+)
+def test_shells_complete(words, offered):
+    assert completed(words) == offered
+
+
+def test_the_script_for_a_shell_is_shown():
+    done = subprocess.run(
+        ["bash", "-c", '"$0" -m dtgfn.cli --show-completion; true', sys.executable],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert "_DTGFN_COMPLETE=complete_bash" in done.stdout, done.stderr
+    assert "complete -o default -F" in done.stdout  # file names where nothing else fits

@@ -1,0 +1,409 @@
+"""A report in a real Chromium: quiet, drawn, answering as the model does, and for everyone."""
+
+import os
+import shutil
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from reported import KINDS, SCRIPT, case
+
+from dtgfn.report import Report
+from dtgfn.report.page import render_page
+
+pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    named = ("chromium", "chromium-browser", "google-chrome")
+    path = os.environ.get("DTGFN_CHROMIUM") or next(filter(None, map(shutil.which, named)), None)
+    if path is None:
+        pytest.skip("there is no Chromium; install one or name it in DTGFN_CHROMIUM")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium, tmp_path):
+    """Open the report of a kind; at the end nothing may have failed or been asked for."""
+    contexts, wrong = [], []
+
+    def open_report(kind, **options):
+        path = tmp_path / f"{kind}.html"
+        path.write_text(render_page(case(kind).report), encoding="utf-8")
+        options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"} | options
+        contexts.append(chromium.new_context(**options))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on(
+            "request", lambda request: request.url != path.as_uri() and wrong.append(request.url)
+        )
+        page.goto(path.as_uri())
+        return page
+
+    yield open_report
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def drawn_nodes(page):
+    return page.locator(".tree-box svg g[data-node]")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_opens_without_a_word_and_draws_every_tree(opened, kind):
+    page = opened(kind)
+    report = case(kind).report
+    assert page.title() == report["title"]
+    assert page.evaluate("window.hacked") is None
+    for place, tree in enumerate(report["trees"][:4]):
+        page.locator(".tree-list button").nth(place).click()
+        assert drawn_nodes(page).count() == len(tree["nodes"])
+        assert page.locator(".tree-box .edge").count() == len(tree["nodes"]) - 1
+        assert page.locator(".as-text pre").text_content() == tree["text"]
+    ids = set(page.locator("main section").evaluate_all("all => all.map((each) => each.id)"))
+    assert {"trees", "explorer", "held-out", "details"} <= ids
+    assert ("history" in ids) == (report["history"] is not None)
+    assert ("scores" in ids) == (kind == "detector")
+
+
+def test_trees_are_browsed_by_keyboard(opened):
+    page = opened("exact")
+    trees = case("exact").report["trees"]
+    page.get_by_role("button", name="Next").focus()
+    page.keyboard.press("ArrowRight")
+    caption = page.locator(".caption")
+    assert caption.text_content().startswith(f"Tree 2 of {len(trees)}")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")  # there is none before the first
+    assert caption.text_content().startswith("Tree 1 of")
+    page.locator(".tree-list button").nth(2).press("ArrowRight")
+    assert caption.text_content().startswith("Tree 2 of")
+    drawn_nodes(page).first.focus()
+    page.keyboard.press("ArrowDown")
+    tip, node = page.locator(".tip"), trees[1]["nodes"][trees[1]["nodes"][0]["then"]]
+    assert tip.is_visible()
+    for count, name in zip(node["counts"], case("exact").report["fit"]["classes"], strict=True):
+        row = tip.locator("tr", has_text=name)
+        assert row.locator("td").first.text_content() == str(count)
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+
+
+def fill_row(page, columns, row):
+    """Type a row as a reader would."""
+    page.locator("#explorer details").evaluate_all("all => all.forEach((one) => (one.open = true))")
+    for place, column in enumerate(columns):
+        value = row[column["name"]]
+        field = page.locator(f'#explorer [data-column="{place}"]')
+        if column["kind"] == "number" and value is None:
+            field.get_by_role("checkbox").set_checked(True)
+        elif column["kind"] == "number":
+            field.get_by_role("spinbutton").fill(repr(value))
+        elif value is None:
+            field.get_by_role("combobox").select_option("missing")
+        elif column["kind"] == "boolean":
+            field.get_by_role("combobox").select_option(label=str(value).lower())
+        elif value in column["categories"]:
+            field.get_by_role("combobox").select_option(str(column["categories"].index(value)))
+        else:
+            field.get_by_role("combobox").select_option(label="another one")
+
+
+def plain_rows(frame, places):
+    for place in places:
+        row = frame.iloc[place]
+        yield {
+            name: None if pd.isna(value) else getattr(value, "item", lambda v=value: v)()
+            for name, value in row.items()
+        }
+
+
+def answered(page, name):
+    return float(page.locator(f".answer [data-{name}]").first.get_attribute(f"data-{name}"))
+
+
+def lit_nodes(page):
+    lit = page.locator(".tree-box svg g[data-node].on")
+    return sorted(lit.evaluate_all("all => all.map((node) => Number(node.dataset.node))"))
+
+
+@pytest.mark.parametrize("kind", ["gfn", "bags"])
+def test_typed_rows_are_answered_as_by_the_model(opened, kind):
+    tried = case(kind)
+    assert not tried.report["forest"]["exact_average"]
+    page = opened(kind)
+    rows = [*plain_rows(tried.rows, [3, 4, 5])]
+    rows.append(rows[0] | {"colour": "a colour never seen", SCRIPT: None})
+    rows.append(rows[1] | {"colour": None, "flag": not rows[1]["flag"]})
+    assert any(row[SCRIPT] is None for row in rows)
+    for row in rows:
+        fill_row(page, tried.report["columns"], row)
+        frame = pd.DataFrame([row], columns=tried.rows.columns)
+        said = page.locator(".answer [data-probability]").evaluate_all(
+            "all => all.map((one) => Number(one.dataset.probability))"
+        )
+        assert said == pytest.approx(tried.model.predict_proba(frame)[0].tolist(), abs=1e-9)
+        parts = tried.model.predict_uncertainty(frame)
+        for name in ("total", "noise", "model"):
+            assert answered(page, name) == pytest.approx(getattr(parts, name)[0], abs=1e-9)
+        assert lit_nodes(page) == sorted(tried.model.decision_path(row).nodes)
+
+
+def test_typed_rows_get_the_number_of_the_model(opened):
+    tried = case("numbers")
+    page = opened("numbers")
+    for row in plain_rows(tried.rows, [0, 1]):
+        fill_row(page, tried.report["columns"], row)
+        frame = pd.DataFrame([row], columns=tried.rows.columns)
+        assert answered(page, "prediction") == pytest.approx(
+            tried.model.predict(frame)[0], abs=1e-9
+        )
+        parts = tried.model.predict_uncertainty(frame)
+        for name in ("total", "noise", "model"):
+            assert answered(page, name) == pytest.approx(getattr(parts, name)[0], abs=1e-9)
+        assert lit_nodes(page) == sorted(tried.model.decision_path(row).nodes)
+
+
+def test_picked_rows_have_the_exact_sum_and_typed_ones_say_what_answers(opened):
+    tried = case("exact")
+    page = opened("exact")
+    for place in (0, 7):
+        page.get_by_label("Row", exact=True).select_option(str(place))
+        values = tried.report["rows"][place]["values"]
+        wanted = tried.model.predict_proba(pd.DataFrame([values]))[0].tolist()
+        said = page.locator(".answer [data-probability]").evaluate_all(
+            "all => all.map((one) => Number(one.dataset.probability))"
+        )
+        assert said == pytest.approx(wanted, abs=1e-12)
+        assert lit_nodes(page) == sorted(tried.model.decision_path(values).nodes)
+    assert "summed over all trees" in page.locator(".answer .note").text_content()
+    page.locator('#explorer [data-column="2"] input').fill("4.9")
+    note = page.locator(".answer .note").text_content()
+    assert "Rows you type are answered by" in note
+    assert "on average" in note
+    assert page.get_by_label("Row", exact=True).input_value() == "own"
+    spoken = page.locator("#explorer [aria-live]").text_content()
+    assert spoken == page.locator(".answer .headline").text_content()
+
+
+def test_what_is_no_number_gets_no_answer(opened):
+    page = opened("exact")
+    field = page.locator('#explorer [data-column="0"]')
+    field.locator("input").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("1e")
+    assert "mend it" in page.locator(".answer").text_content()
+    assert field.locator("input").get_attribute("aria-invalid") == "true"
+    assert lit_nodes(page) == []
+
+
+def test_a_detector_shows_its_rows_and_scores(opened):
+    page = opened("detector")
+    row = case("detector").report["rows"][1]
+    page.get_by_label("Row", exact=True).select_option("1")
+    assert answered(page, "score") == row["score"]
+    assert page.locator(".answer").text_content().startswith(row["prediction"])
+    scores = case("detector").report["anomaly"]["scores"]
+    assert page.locator("#scores svg rect").count() == len(scores["counts"])
+
+
+@pytest.mark.parametrize(("kind", "width"), [*((kind, 390) for kind in KINDS), ("gfn", 1000)])
+def test_the_page_never_scrolls_sideways(opened, kind, width):
+    page = opened(kind, viewport={"width": width, "height": 800})
+    for button in page.locator(".switch button").all():
+        button.click()
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.locator("details").evaluate_all("all => all.forEach((one) => (one.open = true))")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+PAGE_COLOUR = "getComputedStyle(document.body).backgroundColor"
+
+
+def test_light_and_dark_follow_the_system_and_then_the_reader(opened):
+    light = opened("exact").evaluate(PAGE_COLOUR)
+    page = opened("exact", color_scheme="dark")
+    dark = page.evaluate(PAGE_COLOUR)
+    assert dark != light
+    page.get_by_role("button", name="Switch between light and dark").click()
+    assert page.evaluate(PAGE_COLOUR) == light
+    page.emulate_media(media="print")
+    assert not page.locator("#contents").is_visible()
+
+
+# Every text with what is behind it, as [colour, background, size in pixels, weight, text].
+TEXTS = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgb = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    return a === 255 ? [r, g, b] : null;
+  };
+  const behind = (element) => {
+    const box = element.closest("g[data-node]")?.querySelector(".box");
+    let found = box ? rgb(getComputedStyle(box).fill) : null;
+    for (let up = element; up && !found; up = up.parentElement) {
+      found = rgb(getComputedStyle(up).backgroundColor);
+    }
+    return found;
+  };
+  const unseen = "script, style, title, desc, noscript, .hidden, option, .skip";
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    const text = walker.currentNode.textContent.trim();
+    if (!text || !element.checkVisibility() || element.closest(unseen)) continue;
+    const style = getComputedStyle(element);
+    const colour = rgb(element.closest("svg") ? style.fill : style.color);
+    const size = parseFloat(style.fontSize);
+    found.push([colour, behind(element), size, Number(style.fontWeight), text]);
+  }
+  return found;
+}"""
+
+
+def luminance(colour):
+    share = np.array(colour) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheme"),
+    [
+        ("exact", "light"),
+        ("exact", "dark"),
+        ("gfn", "dark"),
+        ("numbers", "light"),
+        ("detector", "dark"),
+    ],
+)
+def test_every_text_stands_out_from_what_is_behind_it(opened, kind, scheme):
+    page = opened(kind, color_scheme=scheme)
+    texts = page.evaluate(TEXTS)
+    if kind == "exact":
+        page.get_by_role("button", name="Lift").click()
+        texts += page.evaluate(TEXTS)
+    assert len(texts) > 100
+    for colour, behind, size, weight, text in texts:
+        bright, dim = sorted((luminance(colour), luminance(behind)), reverse=True)
+        enough = 3 if size >= 24 or (size >= 18.66 and weight >= 700) else 4.5
+        assert (bright + 0.05) / (dim + 0.05) >= enough, text
+
+
+NAMELESS = """() => {
+  const named = (one) => one.ariaLabel || one.getAttribute("aria-labelledby");
+  const titled = (one) => one.querySelector(":scope > title")?.textContent;
+  const rules = {
+    "input, select": (one) => one.labels?.length,
+    "button, a, summary": (one) => one.textContent.trim() || one.ariaLabel,
+    "svg": (one) => one.closest("[aria-hidden=true]") || titled(one),
+    "[role=img], [role=region], [role=group]": named,
+    "table": (one) => one.caption?.textContent,
+  };
+  return Object.entries(rules).flatMap(([which, fine]) =>
+    [...document.querySelectorAll(which)].filter((one) => !fine(one)).map((one) => one.outerHTML),
+  );
+}"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_has_a_name_for_screen_readers(opened, kind):
+    page = opened(kind)
+    assert page.evaluate(NAMELESS) == []
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
+    assert len(ids) == len(set(ids))
+    levels = page.evaluate(
+        "[...document.querySelectorAll('h1, h2, h3')].map((one) => Number(one.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert page.locator("#trees [aria-live]").text_content().startswith("Tree 1")
+
+
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(opened):
+    page = opened("exact")
+    seen = set()
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        here = page.evaluate("""() => {
+          const one = document.activeElement, box = one.querySelector?.(".box");
+          const style = getComputedStyle(box ?? one);
+          const shown = box ? style.strokeWidth === "3px" : style.outlineStyle !== "none";
+          return [one.closest("section")?.id ?? one.className, one.tagName, shown];
+        }""")
+        if here[1] == "BODY":  # past the last one
+            break
+        assert here[2], here
+        seen.add((here[0], here[1].lower()))
+    assert ("skip", "a") in seen
+    assert {
+        ("trees", "button"),
+        ("trees", "g"),
+        ("explorer", "select"),
+        ("explorer", "input"),
+    } <= seen
+    assert ("pairs", "button") in seen
+
+
+def test_without_scripts_the_summary_and_the_best_tree_are_there(opened):
+    page = opened("gfn", java_script_enabled=False)
+    report = case("gfn").report
+    text = page.locator("body").inner_text()
+    assert report["trust"]["sentence"] in text
+    assert report["trees"][0]["text"].splitlines()[0] in text
+    assert all(item["sentence"] in text for item in report["trust"]["items"])
+
+
+def test_two_reports_live_in_frames_of_one_notebook(chromium, tmp_path):
+    tried = case("exact")
+    shown = Report(tried.model)._repr_html_()
+    (tmp_path / "notebook.html").write_text(f"<!doctype html>{shown}{shown}", encoding="utf-8")
+    page = chromium.new_page(reduced_motion="reduce")
+    wrong = []
+    page.on("console", lambda message: wrong.append(message.text))
+    page.goto((tmp_path / "notebook.html").as_uri())
+    for frame in page.frames[1:]:
+        frame.get_by_role("link", name="Which columns matter").click()
+        assert frame.evaluate("scrollY") > 500
+        assert frame.locator("#importances").evaluate("one => one === document.activeElement")
+        nodes = tried.report["trees"][0]["nodes"]
+        assert frame.locator(".tree-box svg g[data-node]").count() == len(nodes)
+    assert len(page.frames) == 3
+    assert wrong == []
+    page.close()
+
+
+def test_the_page_lets_nothing_else_run_or_load(chromium, tmp_path):
+    """Even if a name did become markup."""
+    path = tmp_path / "report.html"
+    path.write_text(render_page(case("exact").report), encoding="utf-8")
+    (tmp_path / "other.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    page = chromium.new_page()
+    page.goto(path.as_uri())
+    loaded, refused = [], []
+    page.on("requestfinished", lambda request: loaded.append(request.url))
+    page.on("requestfailed", lambda request: refused.append(request.failure))
+    page.evaluate("""() => {
+      const box = document.createElement("div");
+      box.innerHTML = "<img src='other.svg' onerror='window.hacked = 3'>";
+      const script = document.createElement("script");
+      script.textContent = "window.hacked = 4";
+      document.body.append(box, script);
+    }""")
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.hacked") is None
+    assert loaded == []
+    assert refused == ["csp"]
+    page.close()
