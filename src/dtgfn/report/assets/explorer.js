@@ -316,19 +316,21 @@ class RowExplorer {
         make("a", { href: "#trees" }, "in the drawing"),
         ".",
       ),
-      make(
-        "h3",
-        {},
-        `What each of the ${counted(this.report.trees.length, "shown tree")} says of it`,
-      ),
-      make(
-        "ol",
-        { class: "votes" },
-        ...this.report.trees.map((each, place) => make("li", {}, this.vote(each, place))),
-      ),
+      ...this.votes(),
     );
     if (held) this.steps.querySelector("[aria-current]").focus({ preventScroll: true });
     return undefined;
+  }
+
+  // What all shown trees say, if there are several.
+  votes() {
+    const trees = this.report.trees;
+    if (trees.length < 2) return [];
+    const items = trees.map((tree, place) => make("li", {}, this.vote(tree, place)));
+    return [
+      make("h3", {}, `What each of the ${trees.length} shown trees says of it`),
+      make("ol", { class: "votes" }, ...items),
+    ];
   }
 
   // What one tree says of the row, with its lit path; a button that shows this tree.

@@ -60,6 +60,8 @@ class TreeBrowser {
     this.next.addEventListener("click", () => this.show(this.place + 1));
     this.buttons = report.trees.map((tree, place) => this.listed(tree, place));
     this.list.append(...this.buttons.map((button) => make("li", {}, button)));
+    const alone = report.trees.length < 2;
+    for (const way of [this.list, this.previous, this.next]) way.hidden = alone;
     this.watchNodes();
     this.show(0);
   }
