@@ -35,7 +35,8 @@ function nodeSentence(report, tree, node) {
   if (parent) parts.push(parent.then === node.id ? parent.rule : parent.other);
   else parts.push("root");
   if (node.test) parts.push(`split on ${asked(report, node)}`);
-  if (report.fit.task === "numbers") parts.push(`${node.test ? "mean" : "says"} ${said(report, node)}`);
+  if (report.fit.task === "numbers")
+    parts.push(`${node.test ? "mean" : "says"} ${said(report, node)}`);
   else if (!node.test && report.fit.task === "anomalies") parts.push(node.vote);
   else if (!node.test) parts.push(`says ${node.vote}, probability ${said(report, node)}`);
   parts.push(counted(node.rows, "row"));
@@ -77,7 +78,9 @@ function boxContents(report, tree, node, { x, y, width }) {
         : report.fit.task === "anomalies"
           ? [said(report, node), "as dense"]
           : [node.vote, said(report, node)];
-    found.push(line(clip(first, inner, TEXT + 0.5, true), middle, y + 21, { ...centre, class: "says" }));
+    found.push(
+      line(clip(first, inner, TEXT + 0.5, true), middle, y + 21, { ...centre, class: "says" }),
+    );
     found.push(line(second, middle, y + 38, { ...centre, class: "small" }));
   }
   found.push(bar(report, tree, node, x + 10, y + 48, inner, 10));
@@ -94,7 +97,8 @@ function rowContents(report, tree, node, { x, y, width }, kind) {
   const inner = width - 20;
   const parent = tree.nodes.find((each) => each.id === node.parent);
   // Beside its parent a box need not say again which column that asks about.
-  const words = parent && (kind === "sideways" ? sides(report, parent) : [parent.rule, parent.other]);
+  const words =
+    parent && (kind === "sideways" ? sides(report, parent) : [parent.rule, parent.other]);
   const come = parent ? words[parent.then === node.id ? 0 : 1] : "all rows";
   const rows = counted(node.rows, "row");
   const beside = textWidth(counted(rootOf(tree).rows, "row"), SMALL) + 8; // all bars of a tree are alike
@@ -106,7 +110,9 @@ function rowContents(report, tree, node, { x, y, width }, kind) {
   return [
     line(clip(come, inner, SMALL), x + 10, y + 18, { class: "small" }),
     line(clip(what || says, room, TEXT + 0.5, true), x + 10, y + 37, strong),
-    what && says ? line(says, x + width - 10, y + 37, { class: "small", "text-anchor": "end" }) : null,
+    what && says
+      ? line(says, x + width - 10, y + 37, { class: "small", "text-anchor": "end" })
+      : null,
     bar(report, tree, node, x + 10, y + 47, inner - beside, 9),
     line(rows, x + width - 10, y + 55, { class: "small", "text-anchor": "end" }),
   ];
@@ -154,7 +160,9 @@ function edges(report, tree, layout) {
       if (layout.kind !== "spread") return;
       const text = clip(words[side], to.width + GAP_X - 8, SMALL);
       const place = [to.x + to.width / 2, to.y - 6];
-      above.append(line(text, ...place, { class: "edge-label", "data-to": id, "text-anchor": "middle" }));
+      above.append(
+        line(text, ...place, { class: "edge-label", "data-to": id, "text-anchor": "middle" }),
+      );
     });
   }
   return [below, above];
@@ -202,17 +210,38 @@ function lightUp(svg, path) {
 function thumbnail(report, tree, path = []) {
   const [width, height] = [64, 48];
   const { places, radius } = thumbnailPlaces(tree, width, height);
-  const svg = draw("svg", { width, height, class: "thumbnail", "aria-hidden": "true", focusable: "false" });
+  const svg = draw("svg", {
+    width,
+    height,
+    class: "thumbnail",
+    "aria-hidden": "true",
+    focusable: "false",
+  });
   for (const node of tree.nodes.filter((each) => each.parent !== null)) {
     const [from, to] = [places.get(node.parent), places.get(node.id)];
-    svg.append(draw("line", { x1: from.x, y1: from.y, x2: to.x, y2: to.y, class: "edge", "data-to": node.id }));
+    svg.append(
+      draw("line", {
+        x1: from.x,
+        y1: from.y,
+        x2: to.x,
+        y2: to.y,
+        class: "edge",
+        "data-to": node.id,
+      }),
+    );
   }
   for (const node of tree.nodes) {
     const { x, y } = places.get(node.id);
     const best = node.value.indexOf(Math.max(...node.value));
     const leaf = report.fit.classes ? `block ${colourOf(best)}` : "point";
     svg.append(
-      draw("circle", { cx: x, cy: y, r: node.test ? radius / 2 : radius, class: node.test ? "knot" : leaf, "data-node": node.id }),
+      draw("circle", {
+        cx: x,
+        cy: y,
+        r: node.test ? radius / 2 : radius,
+        class: node.test ? "knot" : leaf,
+        "data-node": node.id,
+      }),
     );
   }
   lightUp(svg, path);
