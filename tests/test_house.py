@@ -112,6 +112,7 @@ ORDER = [
     "consensus",
     "tree_sets",
     "conditions",
+    "variants",
     "importances",
     "partial_dependence",
     "streaming",

@@ -1,74 +1,92 @@
-"""The most probable distinct trees of a posterior, node by node, for drawing."""
+"""The most probable trees of a posterior, variants taken together, node by node, for drawing."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from dtgfn.distances import tally, top_trees
+from dtgfn.distances import tally
 from dtgfn.explain import tree_set_text
 from dtgfn.export.json_document import split_test
-from dtgfn.kernels import Floats
+from dtgfn.kernels import Floats, Ints
 from dtgfn.nodes import node_log_marginals
-from dtgfn.posterior import ModelAverage, TreePosterior
+from dtgfn.posterior import TreePosterior
 from dtgfn.predict import tree_weights
 from dtgfn.report.columns import split_rule
 from dtgfn.score import log_reward, merge_rows
 from dtgfn.tree_sets import TreeSet, take_trees
 from dtgfn.trees import TreeBatch, canonical_keys
+from dtgfn.variants import Alike, alike_cuts, log_variants, variant_keys
+
+MOST_STEPS = 300_000_000  # rows times trees times levels that are looked at for variants
 
 
 def probable_trees(model: Any, n_trees: int) -> list[dict[str, Any]]:
-    """Describe the most probable distinct trees known, the best one first.
+    """Describe the most probable trees known, each with all its variants, the most probable first.
 
-    They are the most probable of all trees where the posterior is exact, else of the sampled ones
-    and the best one seen.
+    Trees whose thresholds part the training rows alike count as one: they have the same score, and
+    their number is known, so that the probability of all of them is, too. Shown is the posterior's
+    best tree where it is among them, else one with thresholds in the middle.
     """
     posterior: TreePosterior = model.posterior_
-    trees = ranked_trees(posterior, n_trees)
-    reward = log_reward(trees, merge_rows(posterior.rows), posterior.score)
-    order = np.argsort(-reward[1:], kind="stable") + 1
-    order = np.concatenate([[0], order])
-    trees, reward = trees[order], reward[order]
-    share = sampled_shares(posterior, model.weighting)
-    keys = canonical_keys(trees)
+    rows = merge_rows(posterior.rows)
+    known, reward, share = _known_trees(posterior, model.weighting, len(rows.codes))
+    alike = alike_cuts(known, rows.codes)
+    groups: dict[bytes, list[int]] = {}
+    for place, key in enumerate(variant_keys(known, alike)):
+        groups.setdefault(key, []).append(place)
+    places = [group[0] for group in groups.values()]
+    log_mass = (reward / posterior.score.temperature + log_variants(alike))[places]
+    shares = np.array([share[group].sum() for group in groups.values()])
+    order = np.argsort(-log_mass, kind="stable")[:n_trees]
+    chosen = np.array(places)[order]
+    trees = _with_middle_cuts(known[chosen], Alike(*(cuts[chosen] for cuts in alike)), chosen > 0)
     marginal = node_log_marginals(posterior, trees)
     described = []
-    for b, key in enumerate(keys):
-        chosen = take_trees(posterior, trees[b : b + 1])
+    for b, place in enumerate(chosen):
+        one = take_trees(posterior, trees[b : b + 1])
         described.append(
             {
                 "rank": b + 1,
-                "probability": _probability(posterior, float(reward[b])),
-                "share": share.get(key, 0.0),
-                "log_reward": float(reward[b]),
+                "best": bool(place == 0),
+                "probability": _probability(posterior, float(log_mass[order[b]])),
+                "share": float(shares[order[b]]),
+                "variants": whole(float(np.rint(np.exp(log_variants(alike)[place])))),
+                "log_reward": float(reward[place]),
                 "n_splits": int(trees.n_splits[b]),
                 "depth": int(trees.depth[b]),
-                "text": tree_set_text(chosen),
-                "nodes": tree_nodes(chosen, marginal[b]),
+                "text": tree_set_text(one),
+                "nodes": tree_nodes(one, marginal[b], alike.first[place], alike.last[place]),
             }
         )
     return described
 
 
-def ranked_trees(posterior: TreePosterior, n_trees: int) -> TreeBatch:
-    """Return the distinct trees of highest log R, as far as they are known.
-
-    The first is the posterior's best tree, which others may equal: it is the one that is meant
-    wherever a model is asked for its best tree.
-    """
-    if isinstance(posterior.solution, ModelAverage):
-        trees = top_trees(posterior, n_trees)[0]
-    else:
-        first, _ = tally(posterior.trees, posterior.weights)
-        order = np.argsort(-posterior.log_reward[first], kind="stable")
-        trees = posterior.trees[[first[place] for place in order][:n_trees]]
+def _known_trees(
+    posterior: TreePosterior, weighting: str, n_rows: int
+) -> tuple[TreeBatch, Floats, Floats]:
+    """Return the best tree and other distinct ones, their log R, and their share of the draws."""
+    first, share = tally(posterior.trees, tree_weights(posterior, weighting))
     best = canonical_keys(posterior.best_tree)[0]
-    others = [place for place, key in enumerate(canonical_keys(trees)) if key != best]
-    kept = np.array(others[: n_trees - 1], dtype=np.int64)
-    return _joined(posterior.best_tree, trees[kept])
+    keys = canonical_keys(posterior.trees[first])
+    others = np.array([place for place, key in enumerate(keys) if key != best], dtype=np.int64)
+    most = max(MOST_STEPS // (n_rows * max(posterior.score.max_depth, 1)), 20)
+    order = np.argsort(-posterior.log_reward[first][others], kind="stable")
+    others = others[np.sort(order[:most])]
+    trees = _joined(posterior.best_tree, posterior.trees[np.asarray(first)[others]])
+    reward = log_reward(trees, merge_rows(posterior.rows), posterior.score)
+    of_best = sum(part for key, part in zip(keys, share, strict=True) if key == best)
+    return trees, reward, np.concatenate([[of_best], np.asarray(share)[others]])
+
+
+def _with_middle_cuts(trees: TreeBatch, alike: Alike, changed: npt.NDArray[np.bool_]) -> TreeBatch:
+    """Move the cuts of some of the trees to the middle of those that part the rows alike."""
+    middle = (alike.first + alike.last) // 2
+    return replace(trees, cut=np.where(changed[:, None], middle, trees.cut).astype(np.int32))
 
 
 def _joined(one: TreeBatch, other: TreeBatch) -> TreeBatch:
@@ -91,21 +109,21 @@ def _joined(one: TreeBatch, other: TreeBatch) -> TreeBatch:
     )
 
 
-def sampled_shares(posterior: TreePosterior, weighting: str) -> dict[bytes, float]:
-    """Weight of each distinct tree among the sampled ones, by its key."""
-    first, share = tally(posterior.trees, tree_weights(posterior, weighting))
-    return dict(zip(canonical_keys(posterior.trees[first]), share.tolist(), strict=True))
-
-
-def _probability(posterior: TreePosterior, reward: float) -> float | None:
-    """Posterior probability of a tree by the evidence, if that is known."""
+def _probability(posterior: TreePosterior, log_mass: float) -> float | None:
+    """Posterior probability of log R^(1/temperature) by the evidence, if that is known."""
     if math.isnan(posterior.log_evidence):
         return None
-    return min(math.exp(reward / posterior.score.temperature - posterior.log_evidence), 1.0)
+    return min(math.exp(log_mass - posterior.log_evidence), 1.0)
 
 
-def tree_nodes(chosen: TreeSet, log_marginal: Floats) -> list[dict[str, Any]]:
-    """Nodes of the first tree of a set, parents first; ``log_marginal`` [N] is of its nodes."""
+def tree_nodes(
+    chosen: TreeSet, log_marginal: Floats, first: Ints, last: Ints
+) -> list[dict[str, Any]]:
+    """Nodes of the first tree of a set, parents first.
+
+    ``log_marginal``, and the ``first`` and ``last`` cuts that part the rows alike [N], are of its
+    nodes.
+    """
     trees = chosen.trees
     n_nodes = int(trees.n_nodes[0])
     parent = {
@@ -120,6 +138,7 @@ def tree_nodes(chosen: TreeSet, log_marginal: Floats) -> list[dict[str, Any]]:
             "id": node,
             "parent": parent.get(node),
             **_split(chosen, node, log_marginal),
+            "alike": _alike(chosen, node, int(first[node]), int(last[node])),
             "rows": whole(float(chosen.rows[0, node])),
             "counts": None,
             "value": chosen.value[0, node].tolist(),
@@ -150,6 +169,18 @@ def _split(chosen: TreeSet, node: int, log_marginal: Floats) -> dict[str, Any]:
         "other": other,
         "gain": float(gain),
     }
+
+
+def _alike(chosen: TreeSet, node: int, first: int, last: int) -> list[float] | None:
+    """Smallest and largest threshold that parts the node's rows alike; None if there is but one."""
+    feature = int(chosen.trees.feature[0, node])
+    if feature < 0 or first == last:
+        return None
+    thresholds = chosen.binner.features[feature].thresholds
+    if len(thresholds) == 0:
+        return None
+    last = min(last, len(thresholds) - 1)  # behind the last one is what is missing
+    return [float(thresholds[min(first, last)]), float(thresholds[last])] if first < last else None
 
 
 def _vote(chosen: TreeSet, node: int) -> str:
