@@ -1,5 +1,6 @@
 """The dict behind a report: its numbers are the model's, and it stays plain and small."""
 
+import copy
 import json
 import math
 import warnings
@@ -17,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 import dtgfn
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn.binning import encode
+from dtgfn.container import StorageError
 from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.distances import top_trees
 from dtgfn.nodes import node_log_marginals
@@ -334,10 +336,11 @@ def test_between_neighbouring_doubles_there_is_still_a_value():
 
 
 def test_trees_are_the_most_probable_ones_node_by_node(exact):
-    report = gather(exact, n_trees=5)
-    best, probability = top_trees(exact.posterior_, 5)
-    assert len(report["trees"]) == 5
+    report = gather(exact, n_trees=60)
+    best, probability = top_trees(exact.posterior_, 60)
+    assert len(report["trees"]) == 60
     told = [tree["probability"] for tree in report["trees"]]
+    assert told[0] > 1.1 * told[-1]  # the first ones may be equal
     np.testing.assert_allclose(told, probability, rtol=1e-9)
     assert report["trees"][0]["text"] == exact.describe()
     for place, tree in enumerate(report["trees"]):
@@ -586,6 +589,27 @@ def test_a_detector_reports_what_it_has(detector, tmp_path):
     assert 0 < np.array(scores["counts"])[below].sum() < 15
     dtgfn.save(detector, tmp_path / "model.dtgfn")
     assert gather(dtgfn.load(tmp_path / "model.dtgfn"), X, y) == report
+
+
+def test_files_without_scores_or_with_odd_ones(detector, tmp_path):
+    path = tmp_path / "model.dtgfn"
+    older = copy.copy(detector)
+    del older.score_histogram_
+    dtgfn.save(older, path)
+    assert gather(dtgfn.load(path))["anomaly"]["scores"] is None
+    edges, weight = detector.score_histogram_
+    for odd in ((edges[::-1], weight), (edges, -weight), (edges[1:], weight)):
+        older.score_histogram_ = tuple(np.ascontiguousarray(part) for part in odd)
+        dtgfn.save(older, path)
+        with pytest.raises(StorageError, match="is not a usable model"):
+            dtgfn.load(path)
+
+
+def test_rows_that_score_alike_share_a_bin():
+    model = DTGFNAnomalyDetector(n_trees=2, n_jobs=1, random_state=0).fit(np.ones((20, 2)))
+    edges, weight = model.score_histogram_
+    assert weight.sum() == weight.max() == 20
+    assert (np.diff(edges) > 0).all()
 
 
 def test_a_detectors_trees_count_the_rows_on_their_way(detector):
