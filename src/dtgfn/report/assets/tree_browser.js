@@ -2,12 +2,7 @@
 
 // Everything known of a node, as shown beside it on hover and focus.
 function nodeDetails(report, tree, node) {
-  const parent = tree.nodes.find((each) => each.id === node.parent);
-  const come = parent
-    ? parent.then === node.id
-      ? parent.rule
-      : parent.other
-    : "All training rows";
+  const come = cameBy(tree, node) ?? "All training rows";
   const found = [make("p", { class: "come" }, named(come))];
   if (node.test) found.push(make("p", {}, "asks: ", named(node.rule)));
   if (report.fit.task === "numbers") {
