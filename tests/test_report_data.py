@@ -29,7 +29,7 @@ from dtgfn.report.example_rows import table_of
 from dtgfn.report.gather import gather, n_bytes
 from dtgfn.report.training_curves import training_curves
 from dtgfn.report.trust import trust_items
-from dtgfn.tree_sets import take_trees
+from dtgfn.trees import route
 from dtgfn.uncertainty import uncertainty
 
 MOST_BYTES = 2_500_000  # leaves half a megabyte for the page itself
@@ -336,36 +336,67 @@ def test_between_neighbouring_doubles_there_is_still_a_value():
 
 
 def test_trees_are_the_most_probable_ones_node_by_node(exact):
-    report = gather(exact, n_trees=60)
-    best, probability = top_trees(exact.posterior_, 60)
-    assert len(report["trees"]) == 60
+    report = gather(exact, n_trees=10)
+    posterior = exact.posterior_
     told = [tree["probability"] for tree in report["trees"]]
-    assert told[0] > 1.1 * told[-1]  # the first ones may be equal
-    np.testing.assert_allclose(told, probability, rtol=1e-9)
-    assert report["trees"][0]["text"] == exact.describe()
-    for place, tree in enumerate(report["trees"]):
-        chosen = take_trees(exact.posterior_, best[place : place + 1])
+    assert told == sorted(told, reverse=True)
+    (best,) = [tree for tree in report["trees"] if tree["best"]]
+    assert best["text"] == exact.describe()
+    for tree in report["trees"]:
+        alone = math.exp(tree["log_reward"] - posterior.log_evidence)
+        assert tree["probability"] == pytest.approx(alone * tree["variants"])
         assert tree["n_splits"] == sum(node["test"] is not None for node in tree["nodes"])
-        for node, rows, value in zip(tree["nodes"], chosen.rows[0], chosen.value[0], strict=False):
-            assert node["rows"] == rows == sum(node["counts"])
-            assert node["value"] == value.tolist()
+        for node in tree["nodes"]:
+            assert node["rows"] == sum(node["counts"])
             if node["test"] is not None:
                 then, other = tree["nodes"][node["then"]], tree["nodes"][node["else"]]
                 assert then["parent"] == other["parent"] == node["id"]
                 assert then["rows"] + other["rows"] == node["rows"]
         gains = sum(node["gain"] for node in tree["nodes"] if node["test"] is not None)
-        penalty = exact.posterior_.score.prior.penalty
-        likelihood = tree["log_reward"] + penalty * tree["n_splits"]
-        alone = float(node_log_marginals(exact.posterior_, exact.best_tree_)[0, 0])
-        assert gains == pytest.approx(likelihood - alone, abs=1e-9)
+        likelihood = tree["log_reward"] + posterior.score.prior.penalty * tree["n_splits"]
+        leaf = float(node_log_marginals(posterior, exact.best_tree_)[0, 0])
+        assert gains == pytest.approx(likelihood - leaf, abs=1e-9)
 
 
-def test_the_best_tree_leads_even_if_it_was_not_sampled(swept):
+def test_variants_are_all_the_trees_that_part_the_rows_alike(exact):
+    """Every tree of the exact ranking belongs to one of the trees told, as often as it says."""
+    posterior = exact.posterior_
+    report = gather(exact, n_trees=3)
+    ranked, _ = top_trees(posterior, 600)
+    reached = route(ranked, posterior.rows.codes)
+    for tree in report["trees"]:
+        leaves = [node for node in tree["nodes"] if node["test"] is None]
+        same = 0
+        for b in np.flatnonzero(ranked.n_splits == tree["n_splits"]):
+            columns = [posterior.binner.features[f].column for f in ranked.feature[b] if f >= 0]
+            told = [node["test"]["column"] for node in tree["nodes"] if node["test"]]
+            _, rows = np.unique(reached[b], return_counts=True)
+            shape = sorted(columns) == sorted(told)
+            same += shape and sorted(rows) == sorted(node["rows"] for node in leaves)
+        assert same >= tree["variants"] > 1
+    mass = math.fsum(tree["probability"] for tree in gather(exact, n_trees=100)["trees"])
+    assert 0.5 < mass <= 1 + 1e-9  # no tree is counted twice
+
+
+def test_a_threshold_may_move_as_far_as_told(exact):
+    rows = exact.posterior_.rows.codes
+    for tree in gather(exact, n_trees=4)["trees"]:
+        root = tree["nodes"][0]
+        values = np.array(exact.binner_.columns[root["test"]["column"]].thresholds)
+        low, high = root["alike"] or [root["test"]["at_most"]] * 2
+        feature = [f.column for f in exact.binner_.features].index(root["test"]["column"])
+        for threshold in values[(values >= low) & (values <= high)]:
+            left = int((rows[:, feature] <= np.searchsorted(values, threshold)).sum())
+            assert left == tree["nodes"][root["then"]]["rows"]
+
+
+def test_the_best_tree_is_told_even_if_it_was_not_sampled(swept):
     report = gather(swept)
     posterior = swept.posterior_
-    assert report["trees"][0]["log_reward"] == pytest.approx(posterior.best_log_reward)
-    rewards = [tree["log_reward"] for tree in report["trees"]]
-    assert rewards == sorted(rewards, reverse=True)
+    (best,) = [tree for tree in report["trees"] if tree["best"]]
+    assert best["log_reward"] == pytest.approx(posterior.best_log_reward)
+    mass = [tree["log_reward"] + math.log(tree["variants"]) for tree in report["trees"]]
+    np.testing.assert_allclose(mass, sorted(mass, reverse=True))
     unsampled = sampled_posterior(
         posterior.trees[:1],
         log_reward=posterior.log_reward[:1],

@@ -17,7 +17,7 @@ function holds(test, value) {
 function leafSums(forest, values) {
   const holding = forest.tests.map((test) => holds(test, values[test.column]));
   const sums = [];
-  let squares = 0;
+  const reached = [];
   for (const [root, weight] of forest.trees) {
     let place = root;
     while (place >= 0) {
@@ -26,9 +26,9 @@ function leafSums(forest, values) {
     }
     const leaf = forest.leaves[-1 - place];
     leaf.forEach((number, k) => (sums[k] = (sums[k] ?? 0) + weight * number));
-    squares += weight * leaf[0] * leaf[0];
+    reached.push([weight, leaf]);
   }
-  return { sums, squares };
+  return { sums, reached };
 }
 
 const entropy = (p) => p.reduce((sum, each) => (each > 0 ? sum - each * Math.log(each) : sum), 0);
@@ -58,9 +58,10 @@ function answerClasses(forest, values) {
 }
 
 function answerNumbers(forest, values) {
-  const { sums, squares } = leafSums(forest, values);
+  const { sums, reached } = leafSums(forest, values);
   const [mean, noise, within] = sums;
-  const model = Math.max(within + squares - mean * mean, 0);
+  const between = reached.reduce((sum, [weight, leaf]) => sum + weight * (leaf[0] - mean) ** 2, 0);
+  const model = within + between;
   return { prediction: mean, uncertainty: { total: noise + model, noise, model } };
 }
 

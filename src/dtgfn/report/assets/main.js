@@ -5,7 +5,10 @@ function treesSection(report, browser) {
   const keys = "Arrow keys left and right change the tree; up and down move through its nodes.";
   const dense =
     "A leaf tells how many times as dense training rows are there as the background: below 1 it is empty.";
-  const width = `${report.fit.task === "anomalies" ? `${dense} ` : ""}The thicker a line, the more rows take it.`;
+  const variants =
+    "Variants, trees whose thresholds part the training rows alike, count as one tree here. ";
+  const grouped = report.trees.some((tree) => tree.variants > 1) ? variants : "";
+  const width = `${grouped}${report.fit.task === "anomalies" ? `${dense} ` : ""}The thicker a line, the more rows take it.`;
   return section(
     "trees",
     report.fit.task === "anomalies" ? "The most telling trees" : "The most probable trees",

@@ -5,6 +5,10 @@ function nodeDetails(report, tree, node) {
   const come = cameBy(tree, node) ?? "All training rows";
   const found = [make("p", { class: "come" }, named(come))];
   if (node.test) found.push(make("p", {}, "asks: ", named(node.rule)));
+  if (node.alike) {
+    const [low, high] = node.alike.map((threshold) => short(threshold, 6));
+    found.push(make("p", {}, `thresholds from ${low} to ${high} part the rows alike`));
+  }
   if (report.fit.task === "numbers") {
     const spread = node.spread === null ? "" : `, spread ${short(node.spread, 6)}`;
     found.push(make("p", {}, `mean ${short(node.value[0], 6)}${spread}`));
@@ -141,6 +145,7 @@ class TreeBrowser {
     const tree = this.tree;
     const parts = [make("b", {}, `Tree ${tree.rank} of ${this.report.trees.length}`)];
     if (this.report.fit.task !== "anomalies") parts.push(this.weighed(tree).join(" "));
+    if (tree.variants > 1) parts.push(counted(tree.variants, "variant"));
     parts.push(`${counted(tree.n_splits, "split")}, depth ${tree.depth}`);
     if (tree.log_reward !== null) parts.push(`log reward ${short(tree.log_reward, 6)}`);
     return parts.flatMap((part, k) => (k ? [" · ", part] : [part]));
