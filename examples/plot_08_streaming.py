@@ -54,7 +54,7 @@ legend = ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 # %%
 # Is it better than it was?
 # -------------------------
-# The doubt about the model falls, as it should. The loss on rows not yet learned from is noisy,
+# The doubt about the model falls on the whole. The loss on rows not yet learned from is noisy,
 # since a batch is small, and shows no clear trend: most of what two levels of splits can say was
 # learned from the first rows.
 
@@ -90,7 +90,7 @@ print(f"and if all of it comes at once: {other.posterior_.diagnostics['instant']
 # Limits
 # ------
 # The exact engine does its sums anew for each batch. A GFlowNet carries its network over and
-# trains for a tenth of the time, which is usually, not always, as good as a fit from scratch.
-# Drift is not forgotten: all rows count alike, however old.
+# trains for a tenth of the time, and can fall behind a fit from scratch. Nothing is forgotten: all
+# rows count alike, however old, so a drift shows late.
 #
 # **Next:** :doc:`/streaming` says what is kept and what is not, with measurements.
