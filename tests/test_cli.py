@@ -299,6 +299,7 @@ def test_codes_stay_text_and_odd_columns_are_pointed_out(tmp_path):
             "day": pd.date_range("2024-01-01", periods=n).astype(str),
             "zip": ["01067", "80331"] * (n // 2),
             "size": np.arange(n) % 7,
+            "width": [*map(str, range(n - 1)), "1.5.2"],
             "kind": ["007", "010"] * (n // 2),
         }
     )
@@ -306,17 +307,17 @@ def test_codes_stay_text_and_odd_columns_are_pointed_out(tmp_path):
     line = ("fit", tmp_path / "t.csv", "--target", "kind", "--inference", "exact", "--max-depth", 1)
     told = dtgfn(*line, "--out", tmp_path / "n.dtgfn")
     notes = told.stderr.splitlines()
-    assert len(notes) == 4
+    assert len(notes) == 5
     assert "Column 'zip' has cells such as 01067, which are read as numbers; name it in" in notes[0]
     assert "--text-columns" in notes[0]
     assert "Column 'kind' has cells such as 007" in notes[1]
     assert "column 'id' has another text in every row" in notes[2]
     assert "column 'day' looks like dates but counts as 40 categories" in notes[3]
-    assert "Columns: 2 numbers; 2 categories: 'id', 'day'" in told.stdout
+    assert "column 'width' is mostly numbers but holds '1.5.2', so all of it counts as" in notes[4]
+    assert "Columns: 2 numbers; 3 categories: 'id', 'day', 'width'" in told.stdout
     assert load(tmp_path / "n.dtgfn").classes_.tolist() == [7, 10]
-    told = dtgfn(
-        *line, "--text-columns", "zip,kind", "--drop", "id,day", "--out", tmp_path / "m.dtgfn"
-    )
+    line = (*line, "--text-columns", "zip,kind", "--drop", "id,day,width")
+    told = dtgfn(*line, "--out", tmp_path / "m.dtgfn")
     assert told.stderr == ""
     assert "Columns: 1 number; 1 category: 'zip'" in told.stdout
     model = load(tmp_path / "m.dtgfn")

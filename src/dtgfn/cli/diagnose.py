@@ -10,6 +10,7 @@ import typer
 from dtgfn.cli.console import note, paint, print_json, say
 from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet
 from dtgfn.cli.parameters import number, read_value
+from dtgfn.cli.sentences import in_flags
 
 if TYPE_CHECKING:
     from dtgfn.posterior import TreePosterior
@@ -103,7 +104,7 @@ def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosteri
                 progress=progress,
             )
     except BudgetExceeded as error:
-        note(f"the exact posterior is out of reach: {error}")
+        note(in_flags(f"the exact posterior is out of reach: {error}"))
         return None
 
 
@@ -113,5 +114,5 @@ def _print(told: dict[str, Any]) -> None:
     for item in told["items"]:
         level = paint(f"{item['level']:<7}", COLOURS[item["level"]])
         say(f"\n{level}  {item['name']}: {item['text']}")
-        say(textwrap.fill(item["sentence"], WIDTH, initial_indent=" " * 9,
+        say(textwrap.fill(in_flags(item["sentence"]), WIDTH, initial_indent=" " * 9,
                           subsequent_indent=" " * 9))  # fmt: skip

@@ -93,7 +93,7 @@ def fit(
     as_text, shown = names(text_columns), not (as_json or quiet)
     table = inputs.read(data, separator, as_text, shown)
     rows = _training_rows(inputs.drop(table, names(drop)), target, sample_weight, task)
-    inputs.note_odd_columns(rows.table)
+    inputs.note_odd_columns(rows.table, as_text)
     rows, others = _set_aside(rows, share, values.get("random_state"))
     if held_out is not None:
         labels = rows.y if task == "classify" else None

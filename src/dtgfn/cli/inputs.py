@@ -14,6 +14,7 @@ from dtgfn.cli.sentences import noted_warnings
 if TYPE_CHECKING:
     from dtgfn.tables import Column, Table
 
+FEW_TEXTS = 5  # as many may well be codes, of which some look like numbers
 MANY_TEXTS = 30  # rows from which texts that never repeat look like an identifier
 LIKE_A_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
 
@@ -84,23 +85,34 @@ def kinds_text(table: Table) -> str:
     return "; ".join(said)
 
 
-def note_odd_columns(table: Table) -> None:
-    """Point out text that is hardly meant as categories: dates and identifiers."""
+def note_odd_columns(table: Table, meant: Sequence[str] = ()) -> None:
+    """Point out text that is hardly meant as categories, but for columns that are meant as text."""
     for column in table.columns:
-        if column.kind != "category":
-            continue
-        present = [text for text in column.values if text is not None]
-        n_texts = len(set(present))
-        if present and all(LIKE_A_DATE.match(text) for text in present[:1000]):
-            note(
-                f"column {column.name!r} looks like dates but counts as {n_texts} categories; turn "
-                f"it into numbers first (days since a fixed date), or --drop {column.name!r}."
-            )
-        elif n_texts == len(present) >= MANY_TEXTS:
-            note(
-                f"column {column.name!r} has another text in every row, as an identifier has; "
-                f"consider --drop {column.name!r}."
-            )
+        if column.kind == "category" and column.name not in meant:
+            oddity = _oddity([text for text in column.values if text is not None])
+            if oddity:
+                note(f"column {column.name!r} {oddity}, or --drop {column.name!r}.")
+
+
+def _oddity(texts: list[str]) -> str | None:
+    """What is odd about the cells of a column of text, and what to do."""
+    from dtgfn.tables import parse_number
+
+    distinct = dict.fromkeys(texts)
+    words = [text for text in distinct if parse_number(text) is None]
+    if texts and all(LIKE_A_DATE.match(text) for text in texts[:1000]):
+        return (
+            f"looks like dates but counts as {len(distinct)} categories; turn it into numbers "
+            "first (days since a fixed date)"
+        )
+    if len(words) < len(distinct) / 2 and len(distinct) > FEW_TEXTS:
+        return (
+            f"is mostly numbers but holds {words[0]!r}, so all of it counts as {len(distinct)} "
+            "categories; mend that cell or empty it"
+        )
+    if len(distinct) == len(texts) >= MANY_TEXTS:
+        return "has another text in every row, as an identifier has; name it in --text-columns"
+    return None
 
 
 def text_columns_of(model: Any) -> list[str]:
