@@ -140,6 +140,7 @@ ORDER = [
     "held_out",
     "report.columns",
     "report.fit_facts",
+    "report.trust_numbers",
     "report.trust",
     "report.training_curves",
     "report.tree_nodes",

@@ -64,7 +64,8 @@ def test_it_opens_without_a_word_and_draws_every_tree(opened, kind):
     assert page.title() == report["title"]
     assert page.evaluate("window.hacked") is None
     for place, tree in enumerate(report["trees"][:4]):
-        page.locator(".tree-list button").nth(place).click()
+        if len(report["trees"]) > 1:  # else there is nothing to choose from
+            page.locator(".tree-list button").nth(place).click()
         assert drawn_nodes(page).count() == len(tree["nodes"])
         assert page.locator(".tree-box .edge").count() == len(tree["nodes"]) - 1
         assert page.locator(".as-text pre").text_content() == tree["text"]

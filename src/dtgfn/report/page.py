@@ -22,6 +22,7 @@ SCRIPTS = (
     "tree_browser.js",
     "charts.js",
     "sections.js",
+    "row_fields.js",
     "explorer.js",
     "main.js",
 )

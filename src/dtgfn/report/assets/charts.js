@@ -4,29 +4,48 @@
 function ticks(low, high, about = 4) {
   const span = high - low || 1;
   const power = 10 ** Math.floor(Math.log10(span / about));
-  const step = [1, 2, 5, 10].map((times) => times * power).find((size) => span / size <= about + 0.5);
+  const step = [1, 2, 5, 10]
+    .map((times) => times * power)
+    .find((size) => span / size <= about + 0.5);
   const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * span; k++) found.push(k * step);
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * span; k++)
+    found.push(k * step);
   return found;
 }
 
-const tickText = (number, span) => short(Math.abs(number) < span * 1e-9 ? 0 : Number(number.toPrecision(12)), 5);
+const tickText = (number, span) =>
+  short(Math.abs(number) < span * 1e-9 ? 0 : Number(number.toPrecision(12)), 5);
 
-const scale = (low, high, from, to) => (number) => from + ((to - from) * (number - low)) / (high - low || 1);
+const scale = (low, high, from, to) => (number) =>
+  from + ((to - from) * (number - low)) / (high - low || 1);
 
 // A frame with ticks; gives back where a point goes.
-function axes(svg, { width, height, x, y, xName, yName, left = 48, right = 12, top = 12, bottom = 40, xTicks }) {
+function axes(
+  svg,
+  { width, height, x, y, xName, yName, left = 48, right = 12, top = 12, bottom = 40, xTicks },
+) {
   const toX = scale(...x, left, width - right);
   const toY = scale(...y, height - bottom, top);
   for (const number of ticks(...y, 5)) {
     svg.append(
-      draw("line", { x1: left, x2: width - right, y1: toY(number), y2: toY(number), class: "grid" }),
-      line(tickText(number, y[1] - y[0]), left - 6, toY(number) + 4, { class: "tick", "text-anchor": "end" }),
+      draw("line", {
+        x1: left,
+        x2: width - right,
+        y1: toY(number),
+        y2: toY(number),
+        class: "grid",
+      }),
+      line(tickText(number, y[1] - y[0]), left - 6, toY(number) + 4, {
+        class: "tick",
+        "text-anchor": "end",
+      }),
     );
   }
   for (const number of xTicks ?? ticks(...x, Math.max(2, Math.floor(width / 110)))) {
     const text = tickText(number, x[1] - x[0]);
-    svg.append(line(text, toX(number), height - bottom + 16, { class: "tick", "text-anchor": "middle" }));
+    svg.append(
+      line(text, toX(number), height - bottom + 16, { class: "tick", "text-anchor": "middle" }),
+    );
   }
   const middle = (left + width - right) / 2;
   svg.append(line(xName, middle, height - 4, { class: "tick", "text-anchor": "middle" }));
@@ -56,7 +75,9 @@ function distribution(title, name, probabilities) {
         svg.append(line(words, x, y - 5, { class: "tick", "text-anchor": "middle" }));
       }
       if (k % every === 0) {
-        svg.append(line(String(k), x, height - bottom + 16, { class: "tick", "text-anchor": "middle" }));
+        svg.append(
+          line(String(k), x, height - bottom + 16, { class: "tick", "text-anchor": "middle" }),
+        );
       }
     });
     svg.append(
@@ -69,9 +90,17 @@ function distribution(title, name, probabilities) {
 
 // One number and its interval on a line from low to high.
 function intervalBar(low, high, value, from, to) {
-  const svg = draw("svg", { class: "interval", height: 16, "aria-hidden": "true", focusable: "false" });
-  const at = (number) => `${Math.min(Math.max(((number - low) / (high - low || 1)) * 100, 0), 100)}%`;
-  svg.append(draw("line", { x1: at(Math.max(low, 0)), x2: at(value), y1: 8, y2: 8, class: "amount" }));
+  const svg = draw("svg", {
+    class: "interval",
+    height: 16,
+    "aria-hidden": "true",
+    focusable: "false",
+  });
+  const at = (number) =>
+    `${Math.min(Math.max(((number - low) / (high - low || 1)) * 100, 0), 100)}%`;
+  svg.append(
+    draw("line", { x1: at(Math.max(low, 0)), x2: at(value), y1: 8, y2: 8, class: "amount" }),
+  );
   if (from !== null && to !== null) {
     svg.append(draw("line", { x1: at(from), x2: at(to), y1: 8, y2: 8, class: "whisker" }));
   }
@@ -81,7 +110,9 @@ function intervalBar(low, high, value, from, to) {
 
 // A curve over steps or seconds; a number that is known beforehand as a dashed line.
 function curve(title, xName, unit, x, y, known) {
-  const points = x.map((at, k) => [at, y[k]]).filter(([, value]) => value !== null && isFinite(value));
+  const points = x
+    .map((at, k) => [at, y[k]])
+    .filter(([, value]) => value !== null && isFinite(value));
   const last = points.length ? points[points.length - 1][1] : null;
   const values = points.map(([, value]) => value);
   const described = `From ${short(values[0])} to ${short(last)} ${unit ?? ""}`;
@@ -92,9 +123,16 @@ function curve(title, xName, unit, x, y, known) {
     const rangeX = [Math.min(...x), Math.max(...x)];
     const { toX, toY } = axes(svg, { width, height, x: rangeX, y: rangeY, xName, left: 56 });
     if (known !== null) {
-      svg.append(draw("line", { x1: 56, x2: width - 12, y1: toY(known), y2: toY(known), class: "known" }));
+      svg.append(
+        draw("line", { x1: 56, x2: width - 12, y1: toY(known), y2: toY(known), class: "known" }),
+      );
     }
-    svg.append(draw("polyline", { points: points.map(([a, b]) => `${toX(a)},${toY(b)}`).join(" "), class: "curve" }));
+    svg.append(
+      draw("polyline", {
+        points: points.map(([a, b]) => `${toX(a)},${toY(b)}`).join(" "),
+        class: "curve",
+      }),
+    );
     if (points.length < 2 && last !== null) {
       svg.append(draw("circle", { cx: toX(points[0][0]), cy: toY(last), r: 3, class: "point" }));
     }
@@ -163,7 +201,16 @@ function scatter(points) {
       ...[width, height, "Predictions of held-out rows"],
       `${points.length} rows: truth against prediction with its interval`,
     );
-    const frame = { width, height, x: range, y: range, xName: "prediction", yName: "truth", left: 56, top: 28 };
+    const frame = {
+      width,
+      height,
+      x: range,
+      y: range,
+      xName: "prediction",
+      yName: "truth",
+      left: 56,
+      top: 28,
+    };
     const { toX, toY } = axes(svg, frame);
     const ends = { x1: toX(range[0]), y1: toY(range[0]), x2: toX(range[1]), y2: toY(range[1]) };
     svg.append(draw("line", { ...ends, class: "known" }));
@@ -184,18 +231,37 @@ function scatter(points) {
 // Counts between edges, with a threshold.
 function histogram(title, name, edges, counts, threshold) {
   const below = counts.reduce((sum, n, k) => (edges[k + 1] <= threshold ? sum + n : sum), 0);
-  const described = `${counted(counts.reduce((a, b) => a + b, 0), "row")}; threshold ${short(threshold)}, about ${short(below)} below it`;
+  const described = `${counted(
+    counts.reduce((a, b) => a + b, 0),
+    "row",
+  )}; threshold ${short(threshold)}, about ${short(below)} below it`;
   return drawn({ class: "chart" }, (width) => {
     const height = 240;
     const svg = picture(width, height, title, described);
     const x = [Math.min(edges[0], threshold), Math.max(edges[edges.length - 1], threshold)];
-    const frame = { width, height, x, y: [0, Math.max(...counts, 1) * 1.12], xName: name, yName: "rows", top: 30 };
+    const frame = {
+      width,
+      height,
+      x,
+      y: [0, Math.max(...counts, 1) * 1.12],
+      xName: name,
+      yName: "rows",
+      top: 30,
+    };
     const { toX, toY } = axes(svg, frame);
     counts.forEach((n, k) => {
       const [from, to] = [toX(edges[k]), toX(edges[k + 1])];
       const side = edges[k + 1] <= threshold ? "bar odd" : "bar";
-      const mark = draw("rect", { x: from, y: toY(n), width: Math.max(to - from - 1, 0.5), height: toY(0) - toY(n), class: side });
-      mark.append(draw("title", {}, `${short(edges[k])} to ${short(edges[k + 1])}: ${counted(n, "row")}`));
+      const mark = draw("rect", {
+        x: from,
+        y: toY(n),
+        width: Math.max(to - from - 1, 0.5),
+        height: toY(0) - toY(n),
+        class: side,
+      });
+      mark.append(
+        draw("title", {}, `${short(edges[k])} to ${short(edges[k + 1])}: ${counted(n, "row")}`),
+      );
       svg.append(mark);
     });
     const at = toX(threshold);
@@ -203,7 +269,10 @@ function histogram(title, name, edges, counts, threshold) {
     const words = `threshold ${short(threshold)}: anomalies to the left`;
     svg.append(
       draw("line", { x1: at, x2: at, y1: 18, y2: toY(0), class: "known" }),
-      line(words, right ? at + 6 : at - 6, 26, { class: "tick halo", "text-anchor": right ? "start" : "end" }),
+      line(words, right ? at + 6 : at - 6, 26, {
+        class: "tick halo",
+        "text-anchor": right ? "start" : "end",
+      }),
     );
     return svg;
   });

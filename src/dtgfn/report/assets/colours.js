@@ -13,9 +13,7 @@ function block(x, y, width, height, k, title = null) {
     "g",
     {},
     draw("rect", { x, y, width, height, class: `block ${colourOf(k)}` }, label()),
-    hatch
-      ? draw("rect", { x, y, width, height, fill: `url(#hatch-${hatch})` }, label())
-      : null,
+    hatch ? draw("rect", { x, y, width, height, fill: `url(#hatch-${hatch})` }, label()) : null,
   );
 }
 

@@ -1,92 +1,38 @@
 // Row explorer: pick or type a row, and see what the trees say of it and how sure they are.
 
-const MISSING = "missing";
 const MOST_FIELDS = 12; // before they are folded away
 
-// The input of one column; `read()` gives its value, null if missing, undefined if unreadable.
-function field(column, place, onInput) {
-  const id = newId("field");
-  const label = make("label", { for: id }, named(column.label || column.name), column.unit ? make("span", { class: "unit" }, ` ${column.unit}`) : null);
-  const made = column.kind === "number" ? numberField(column, id, onInput) : choiceField(column, id, onInput);
-  return { ...made, element: make("div", { class: "field", "data-column": place }, label, ...made.parts) };
-}
-
-function numberField(column, id, onInput) {
-  const known = column.low !== null && column.high !== null && column.low !== undefined;
-  const hint = known ? `${short(column.low)} to ${short(column.high)}` : "";
-  const hintId = newId("hint");
-  const input = make("input", { id, type: "number", step: "any", inputmode: "decimal", autocomplete: "off", "aria-describedby": hintId });
-  const note = make("small", { id: hintId }, hint);
-  const parts = [input, note];
-  let box = null;
-  if (column.has_missing) {
-    const boxId = newId("missing");
-    box = make("input", { id: boxId, type: "checkbox" });
-    parts.push(make("span", { class: "missing" }, box, make("label", { for: boxId }, "missing", make("span", { class: "hidden" }, ` ${column.name}`))));
-    box.addEventListener("change", () => {
-      if (box.checked) input.value = "";
-      onInput();
-    });
-  }
-  input.addEventListener("input", () => {
-    if (box) box.checked = input.value === "" && !input.validity.badInput;
-    onInput();
-  });
-  const read = () => {
-    const bad = input.validity.badInput;
-    input.setAttribute("aria-invalid", String(bad));
-    note.textContent = bad ? "not a number" : input.value === "" && !column.has_missing ? "empty: taken as missing" : hint;
-    return bad ? undefined : input.value === "" ? null : input.valueAsNumber;
-  };
-  const write = (value) => {
-    input.value = value === null || value === undefined ? "" : String(value);
-    if (box) box.checked = input.value === "";
-  };
-  return { parts, read, write };
-}
-
-function choiceField(column, id, onInput) {
-  const texts = column.kind === "boolean" ? ["false", "true"] : column.categories;
-  const select = make("select", { id }, ...texts.map((text, k) => make("option", { value: k }, text)));
-  if (column.kind === "category") select.append(make("option", { value: "other" }, "another one"));
-  const missing = make("option", { value: MISSING }, "missing");
-  if (column.has_missing) select.append(missing);
-  select.addEventListener("change", onInput);
-  const read = () => {
-    if (select.value === MISSING) return null;
-    if (column.kind === "boolean") return select.value === "1";
-    return select.value === "other" ? OTHER : texts[Number(select.value)];
-  };
-  const write = (value) => {
-    if (value === null || value === undefined) {
-      select.append(missing); // a row may lack what training always had
-      select.value = MISSING;
-      return;
-    }
-    const text = column.kind === "boolean" ? String(value === true || value === 1 || value === "true" || value === "True") : String(value);
-    const place = texts.indexOf(text);
-    select.value = place < 0 ? "other" : String(place);
-  };
-  return { parts: [select], read, write };
-}
-
 function uncertaintySentence({ total, model }, task, top) {
-  if (task === "classes" && total < 0.05 * top) return "Hardly any doubt: the trees agree, and so do the rows they have seen here.";
+  if (task === "classes" && total < 0.05 * top)
+    return "Hardly any doubt: the trees agree, and so do the rows they have seen here.";
   const share = total > 0 ? model / total : 0;
-  if (share > 0.6) return "Mostly model: the trees do not agree here, or few rows were like this one. More such rows would help.";
-  if (share < 0.25) return "Mostly noise: rows like this one differ by themselves. More rows would hardly help.";
+  if (share > 0.6)
+    return "Mostly model: the trees do not agree here, or few rows were like this one. More such rows would help.";
+  if (share < 0.25)
+    return "Mostly noise: rows like this one differ by themselves. More rows would hardly help.";
   return "Part noise, which stays, and part model, which more rows like this one would remove.";
 }
 
 function uncertaintyBar({ total, noise }, scaleTop) {
   return drawn({ class: "doubt" }, (width) => {
-    const svg = picture(width, 18, "Uncertainty", "Noise first, then model, on a line up to the most that is possible");
+    const svg = picture(
+      width,
+      18,
+      "Uncertainty",
+      "Noise first, then model, on a line up to the most that is possible",
+    );
     const all = width * Math.min(total / scaleTop, 1);
     const first = total > 0 ? (all * noise) / total : 0;
     svg.append(
       draw("rect", { x: 0.5, y: 3.5, width: width - 1, height: 11, class: "frame" }),
       draw("rect", { x: 0.5, y: 3.5, width: Math.max(first - 0.5, 0), height: 11, class: "noise" }),
-      draw("rect", { x: Math.max(first, 0.5), y: 3.5, width: Math.max(all - first, 0), height: 11, class: "model" }),
+      draw("rect", {
+        x: Math.max(first, 0.5),
+        y: 3.5,
+        width: Math.max(all - first, 0),
+        height: 11,
+        class: "model",
+      }),
     );
     return svg;
   });
@@ -119,17 +65,31 @@ class RowExplorer {
     const inputs = make("form", { class: "inputs", "aria-label": "Values of the row" });
     inputs.addEventListener("submit", (event) => event.preventDefault());
     inputs.append(
-      make("div", { class: "field picker" }, make("label", { for: this.picker.id }, "Row"), this.picker),
+      make(
+        "div",
+        { class: "field picker" },
+        make("label", { for: this.picker.id }, "Row"),
+        this.picker,
+      ),
       make(
         "fieldset",
         { disabled: !this.report.forest }, // without trees there is no answer to a typed row
         make("legend", { class: "hidden" }, "Values"),
         this.fieldGroup(asked.slice(0, MOST_FIELDS)),
         this.foldedFields(asked.slice(MOST_FIELDS), "more column", "that trees ask about"),
-        this.foldedFields(others, "column", this.report.forest ? "that no tree asks about" : "that no shown tree asks about"),
+        this.foldedFields(
+          others,
+          "column",
+          this.report.forest ? "that no tree asks about" : "that no shown tree asks about",
+        ),
       ),
     );
-    return make("div", { class: "explorer" }, inputs, make("div", { class: "outcome" }, this.spoken, this.answer, this.steps));
+    return make(
+      "div",
+      { class: "explorer" },
+      inputs,
+      make("div", { class: "outcome" }, this.spoken, this.answer, this.steps),
+    );
   }
 
   fieldGroup(places) {
@@ -152,7 +112,8 @@ class RowExplorer {
 
   usedColumns() {
     const tests = [...(this.report.forest?.tests ?? [])];
-    for (const tree of this.report.trees) tests.push(...tree.nodes.flatMap((node) => node.test ?? []));
+    for (const tree of this.report.trees)
+      tests.push(...tree.nodes.flatMap((node) => node.test ?? []));
     return new Set(tests.map((test) => test.column));
   }
 
@@ -183,33 +144,59 @@ class RowExplorer {
   }
 
   answerParts() {
-    if (this.values === null) return [make("p", {}, "One value is no number; mend it to see an answer.")];
+    if (this.values === null)
+      return [make("p", {}, "One value is no number; mend it to see an answer.")];
     if (this.picked) return this.shown(this.picked, this.noteOfPicked());
     const { forest, fit } = this.report;
-    const answer = fit.task === "numbers" ? answerNumbers(forest, this.values) : answerClasses(forest, this.values);
+    const answer =
+      fit.task === "numbers"
+        ? answerNumbers(forest, this.values)
+        : answerClasses(forest, this.values);
     return this.shown(answer, this.noteOfTyped());
   }
 
   noteOfPicked() {
     const { forest, fit } = this.report;
-    const truth = this.picked.truth === null || this.picked.truth === undefined ? "" : `Truth: ${this.picked.truth}. `;
-    const name = { classes: "predict_proba", numbers: "predict", anomalies: "score_samples" }[fit.task];
+    const truth =
+      this.picked.truth === null || this.picked.truth === undefined
+        ? ""
+        : `Truth: ${this.picked.truth}. `;
+    const name = { classes: "predict_proba", numbers: "predict", anomalies: "score_samples" }[
+      fit.task
+    ];
     const exact = forest?.exact_average ? ", summed over all trees" : "";
     return `${truth}Exactly what ${name} says${exact}.`;
   }
 
   noteOfTyped() {
-    const { n_trees: all, n_used: used, mean_difference: gap, exact_average: exact, note } = this.report.forest;
-    const trees = used < all ? `the ${counted(used, "heaviest tree")} of ${short(all, 6)}` : `all ${counted(all, "distinct tree")} at hand`;
+    const {
+      n_trees: all,
+      n_used: used,
+      mean_difference: gap,
+      exact_average: exact,
+      note,
+    } = this.report.forest;
+    const trees =
+      used < all
+        ? `the ${counted(used, "heaviest tree")} of ${short(all, 6)}`
+        : `all ${counted(all, "distinct tree")} at hand`;
     const who = `Rows you type are answered by ${trees}`;
-    const far = gap === null || gap === undefined || gap < 1e-6 ? "" : `; on the rows above they differ from the model by ${short(gap, 2)} on average`;
+    const far =
+      gap === null || gap === undefined || gap < 1e-6
+        ? ""
+        : `; on the rows above they differ from the model by ${short(gap, 2)} on average`;
     const same = !exact && !far ? ", with the numbers of the model itself" : far;
     return [note, `${who}${same}.`].filter(Boolean).join(" ");
   }
 
   shown(answer, note) {
     const { fit } = this.report;
-    const parts = fit.task === "numbers" ? this.shownNumber(answer) : answer.probability ? this.shownClasses(answer) : this.shownVerdict(answer);
+    const parts =
+      fit.task === "numbers"
+        ? this.shownNumber(answer)
+        : answer.probability
+          ? this.shownClasses(answer)
+          : this.shownVerdict(answer);
     if (answer.uncertainty) parts.push(...this.shownUncertainty(answer.uncertainty));
     parts.push(make("p", { class: "note" }, note));
     return parts;
@@ -235,9 +222,16 @@ class RowExplorer {
       );
     });
     return [
-      make("p", { class: "headline" }, named(names[best]), make("span", {}, ` ${probability(p[best])}`)),
+      make(
+        "p",
+        { class: "headline" },
+        named(names[best]),
+        make("span", {}, ` ${probability(p[best])}`),
+      ),
       table("Probability of each class", ["class", "", "probability"], rows),
-      p.length > order.length ? make("p", { class: "note" }, `and ${p.length - order.length} less likely classes`) : null,
+      p.length > order.length
+        ? make("p", { class: "note" }, `and ${p.length - order.length} less likely classes`)
+        : null,
     ].filter(Boolean);
   }
 
@@ -248,7 +242,12 @@ class RowExplorer {
       ? `90 % interval: ${short(interval[0])} to ${short(interval[1])}`
       : `roughly ${short(prediction - reach)} to ${short(prediction + reach)} (90 %, from the spread)`;
     return [
-      make("p", { class: "headline", "data-prediction": prediction }, short(prediction, 5), make("span", {}, ` ± ${short(spread, 2)}`)),
+      make(
+        "p",
+        { class: "headline", "data-prediction": prediction },
+        short(prediction, 5),
+        make("span", {}, ` ± ${short(spread, 2)}`),
+      ),
       make("p", {}, words),
     ];
   }
@@ -256,8 +255,13 @@ class RowExplorer {
   shownVerdict({ prediction, score }) {
     const { anomaly } = this.report;
     const known = score !== undefined && score !== null && anomaly;
-    const words = known ? `Score ${short(score)}; below ${short(anomaly.offset)} a row is called an anomaly.` : "";
-    return [make("p", { class: "headline", "data-score": score }, named(prediction)), make("p", {}, words)];
+    const words = known
+      ? `Score ${short(score)}; below ${short(anomaly.offset)} a row is called an anomaly.`
+      : "";
+    return [
+      make("p", { class: "headline", "data-score": score }, named(prediction)),
+      make("p", {}, words),
+    ];
   }
 
   shownUncertainty(parts) {
@@ -265,12 +269,21 @@ class RowExplorer {
     const classes = fit.task === "classes";
     const top = classes ? Math.log(Math.max(fit.classes.length, 2)) : parts.total || 1;
     const amount = (key) => (classes ? short(parts[key], 3) : percent(parts[key] / top));
-    const value = (key) => make("span", { class: `part ${key}`, [`data-${key}`]: parts[key] }, `${key} ${amount(key)}`);
-    const total = classes ? `total ${short(parts.total, 3)} of at most ${short(top, 3)} nats` : `of a variance of ${short(parts.total)}`;
+    const value = (key) =>
+      make("span", { class: `part ${key}`, [`data-${key}`]: parts[key] }, `${key} ${amount(key)}`);
+    const total = classes
+      ? `total ${short(parts.total, 3)} of at most ${short(top, 3)} nats`
+      : `of a variance of ${short(parts.total)}`;
     return [
       make("h3", {}, "Uncertainty"),
       uncertaintyBar(parts, top),
-      make("p", { class: "parts" }, value("noise"), value("model"), make("span", { "data-total": parts.total }, total)),
+      make(
+        "p",
+        { class: "parts" },
+        value("noise"),
+        value("model"),
+        make("span", { "data-total": parts.total }, total),
+      ),
       make("p", {}, uncertaintySentence(parts, fit.task, top)),
     ];
   }
@@ -286,37 +299,58 @@ class RowExplorer {
       return make("li", {}, named(node.then === path[k + 1] ? node.rule : node.other));
     });
     const leaf = nodes.get(path[path.length - 1]);
-    const votes = this.report.fit.task === "classes" ? `${isolated(leaf.vote)} (${said(this.report, leaf)})` : { numbers: said(this.report, leaf) }[this.report.fit.task] ?? leaf.vote;
+    const votes =
+      this.report.fit.task === "classes"
+        ? `${isolated(leaf.vote)} (${said(this.report, leaf)})`
+        : ({ numbers: said(this.report, leaf) }[this.report.fit.task] ?? leaf.vote);
     const held = this.steps.contains(document.activeElement);
     this.steps.replaceChildren(
       make("h3", {}, `Its path through tree ${tree.rank}`),
       items.length ? make("ol", {}, ...items) : make("p", {}, "This tree asks nothing."),
-      make("p", {}, "There the tree says ", named(votes), `, from ${counted(leaf.rows, "training row")}. The path is lit `, make("a", { href: "#trees" }, "in the drawing"), "."),
-      make("h3", {}, `What each of the ${counted(this.report.trees.length, "shown tree")} says of it`),
-      make("ol", { class: "votes" }, ...this.report.trees.map((each, place) => make("li", {}, this.vote(each, place)))),
+      make(
+        "p",
+        {},
+        "There the tree says ",
+        named(votes),
+        `, from ${counted(leaf.rows, "training row")}. The path is lit `,
+        make("a", { href: "#trees" }, "in the drawing"),
+        ".",
+      ),
+      ...this.votes(),
     );
     if (held) this.steps.querySelector("[aria-current]").focus({ preventScroll: true });
     return undefined;
+  }
+
+  // What all shown trees say, if there are several.
+  votes() {
+    const trees = this.report.trees;
+    if (trees.length < 2) return [];
+    const items = trees.map((tree, place) => make("li", {}, this.vote(tree, place)));
+    return [
+      make("h3", {}, `What each of the ${trees.length} shown trees says of it`),
+      make("ol", { class: "votes" }, ...items),
+    ];
   }
 
   // What one tree says of the row, with its lit path; a button that shows this tree.
   vote(tree, place) {
     const path = pathThrough(tree, this.values);
     const leaf = byId(tree).get(path[path.length - 1]);
-    const words = { classes: leaf.vote, numbers: short(leaf.value[0]) }[this.report.fit.task] ?? said(this.report, leaf);
+    const words =
+      { classes: leaf.vote, numbers: short(leaf.value[0]) }[this.report.fit.task] ??
+      said(this.report, leaf);
     const button = make(
       "button",
-      { type: "button", "aria-current": place === this.browser.place ? "true" : null, "aria-label": `Tree ${tree.rank} says ${words}: show it` },
+      {
+        type: "button",
+        "aria-current": place === this.browser.place ? "true" : null,
+        "aria-label": `Tree ${tree.rank} says ${words}: show it`,
+      },
       thumbnail(this.report, tree, path),
       make("span", {}, named(words)),
     );
     button.addEventListener("click", () => this.browser.show(place));
     return button;
   }
-}
-
-// Something to begin with, before a row is picked.
-function middleOf(column) {
-  if (column.kind === "number") return column.thresholds?.length ? column.thresholds[column.thresholds.length >> 1] : 0;
-  return column.kind === "boolean" ? false : (column.categories[0] ?? null);
 }

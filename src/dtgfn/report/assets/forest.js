@@ -8,7 +8,8 @@ function holds(test, value) {
   if ("at_most" in test) return value !== null && value <= test.at_most;
   if ("is" in test) return value !== null && value === test.is;
   if ("is_not" in test) return value !== test.is_not;
-  if ("among" in test) return test.among.includes(value === null ? "missing" : value === OTHER ? "never seen" : value);
+  if ("among" in test)
+    return test.among.includes(value === null ? "missing" : value === OTHER ? "never seen" : value);
   return (value !== null) === test.present;
 }
 

@@ -3,12 +3,15 @@
 function treesSection(report, browser) {
   const classes = report.fit.classes;
   const keys = "Arrow keys left and right change the tree; up and down move through its nodes.";
-  const dense = "A leaf tells how many times as dense training rows are there as the background: below 1 it is empty.";
+  const dense =
+    "A leaf tells how many times as dense training rows are there as the background: below 1 it is empty.";
   const width = `${report.fit.task === "anomalies" ? `${dense} ` : ""}The thicker a line, the more rows take it.`;
   return section(
     "trees",
     report.fit.task === "anomalies" ? "The most telling trees" : "The most probable trees",
-    report.trees.length > 1 ? `${width} Point at a node, or go to it with the keyboard, for its numbers. ${keys}` : `${width} Point at a node for its numbers.`,
+    report.trees.length > 1
+      ? `${width} Point at a node, or go to it with the keyboard, for its numbers. ${keys}`
+      : `${width} Point at a node for its numbers.`,
     classes ? legend(classes) : null,
     browser.element(),
   );
@@ -16,7 +19,9 @@ function treesSection(report, browser) {
 
 function explorerSection(report, browser) {
   const explorer = new RowExplorer(report, browser);
-  const words = report.forest ? "Pick a row or type one: the answer follows at once." : "Pick a row to see what is said of it.";
+  const words = report.forest
+    ? "Pick a row or type one: the answer follows at once."
+    : "Pick a row to see what is said of it.";
   return section("explorer", "Ask about a row", words, explorer.element());
 }
 
@@ -33,7 +38,8 @@ function contents(sections) {
 function wireTheme() {
   const button = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
-  const isDark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+  const isDark = () =>
+    (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
   const label = () => (button.textContent = isDark() ? "Light" : "Dark");
   button.addEventListener("click", () => {
     document.documentElement.dataset.theme = isDark() ? "light" : "dark";

@@ -16,7 +16,10 @@ const figure = (title, ...contents) =>
 function sizesSection({ sizes }) {
   if (!sizes) return null;
   const how = sizes.exact ? "summed over all trees" : "estimated from the sampled trees";
-  const mean = sizes.mean_splits === null ? "" : ` A tree has ${short(sizes.mean_splits, 3)} splits on average.`;
+  const mean =
+    sizes.mean_splits === null
+      ? ""
+      : ` A tree has ${short(sizes.mean_splits, 3)} splits on average.`;
   return section(
     "sizes",
     "How large the trees are",
@@ -32,13 +35,29 @@ function sizesSection({ sizes }) {
 
 // Name of each measure, what it is, and what its interval says.
 const MEASURES = {
-  inclusion: ["Use", "Probability that a tree uses the column", "how well the trees at hand tell it"],
-  share: ["Share of gain", "The column's part in what all splits of a tree gain", "90 % of the trees"],
-  gain: ["Gain", "By how many nats the column's splits make the training data more probable", "90 % of the trees"],
+  inclusion: [
+    "Use",
+    "Probability that a tree uses the column",
+    "how well the trees at hand tell it",
+  ],
+  share: [
+    "Share of gain",
+    "The column's part in what all splits of a tree gain",
+    "90 % of the trees",
+  ],
+  gain: [
+    "Gain",
+    "By how many nats the column's splits make the training data more probable",
+    "90 % of the trees",
+  ],
 };
 
 function importanceTable(importances, measure) {
-  const values = importances.flatMap((row) => [row[measure], row[`${measure}_low`], row[`${measure}_high`]]);
+  const values = importances.flatMap((row) => [
+    row[measure],
+    row[`${measure}_low`],
+    row[`${measure}_high`],
+  ]);
   const known = values.filter((number) => number !== null);
   const low = Math.min(0, ...known);
   const high = measure === "inclusion" ? 1 : Math.max(...known, 1e-9);
@@ -52,10 +71,18 @@ function importanceTable(importances, measure) {
       make("th", { scope: "row" }, named(row.name)),
       make("td", { class: "wide" }, intervalBar(low, high, value ?? 0, from, to)),
       make("td", {}, text(value)),
-      make("td", { class: "muted" }, from === null ? "" : from === to ? "exact" : `${text(from)} to ${text(to)}`),
+      make(
+        "td",
+        { class: "muted" },
+        from === null ? "" : from === to ? "exact" : `${text(from)} to ${text(to)}`,
+      ),
     );
   });
-  return table("Importance of each column", ["column", "", "value", known.length > importances.length ? "interval" : ""], rows);
+  return table(
+    "Importance of each column",
+    ["column", "", "value", known.length > importances.length ? "interval" : ""],
+    rows,
+  );
 }
 
 // Buttons of which one is on; paints what it stands for.
@@ -67,18 +94,25 @@ function switcher(label, choices, paint) {
     return [key, button];
   });
   const choose = (key) => {
-    buttons.forEach(([other, button]) => button.setAttribute("aria-pressed", String(other === key)));
+    buttons.forEach(([other, button]) =>
+      button.setAttribute("aria-pressed", String(other === key)),
+    );
     holder.replaceChildren(...paint(key));
   };
   choose(buttons[0][0]);
-  const group = make("div", { class: "switch", role: "group", "aria-label": label }, ...buttons.map(([, b]) => b));
+  const group = make(
+    "div",
+    { class: "switch", role: "group", "aria-label": label },
+    ...buttons.map(([, b]) => b),
+  );
   return [group, holder];
 }
 
 function importancesSection({ importances, n_importances: all }) {
   if (!importances?.length) return null;
   const spans = importances.some((row) => row.inclusion_low !== null);
-  const explained = (key) => `${MEASURES[key][1]}${spans ? `; the line spans ${MEASURES[key][2]}` : ""}.`;
+  const explained = (key) =>
+    `${MEASURES[key][1]}${spans ? `; the line spans ${MEASURES[key][2]}` : ""}.`;
   const keys = Object.keys(MEASURES);
   const used = importances.map((row) => row.inclusion);
   if (Math.min(...used) === Math.max(...used)) keys.reverse(); // use alone says nothing then
@@ -102,10 +136,15 @@ function coOccurrenceSection({ co_occurrence: pairs }) {
     lift: (lift) =>
       lift === null
         ? { text: "–", shade: 0 }
-        : { text: lift.toFixed(2), shade: Math.min(Math.abs(Math.log2(lift || 1e-9)) / 2, 1), apart: lift < 1 },
+        : {
+            text: lift.toFixed(2),
+            shade: Math.min(Math.abs(Math.log2(lift || 1e-9)) / 2, 1),
+            apart: lift < 1,
+          },
   };
   const told = {
-    probability: "Probability that one tree uses both columns; on the diagonal, that it uses the column at all.",
+    probability:
+      "Probability that one tree uses both columns; on the diagonal, that it uses the column at all.",
     lift: "Above 1 the two columns go together, below 1 one stands in for the other.",
   };
   return section(
@@ -116,7 +155,12 @@ function coOccurrenceSection({ co_occurrence: pairs }) {
       make("p", { class: "explanation" }, told[key]),
       scroller(
         "Pairs of columns",
-        shades("Pairs of columns", pairs.names, pairs.names, pairs[key].map((row) => row.map(cellsOf[key]))),
+        shades(
+          "Pairs of columns",
+          pairs.names,
+          pairs.names,
+          pairs[key].map((row) => row.map(cellsOf[key])),
+        ),
       ),
     ]),
   );
@@ -129,9 +173,13 @@ function historySection({ history }) {
   const evidence = /elbo|evidence|log_z/i;
   const charts = series.map(({ key, name, y, unit }) => {
     const known = evidence.test(key) ? (history.log_evidence ?? null) : null;
-    const dashed = known === null ? "" : make("small", {}, ` dashed: log evidence ${short(known, 6)}`);
+    const dashed =
+      known === null ? "" : make("small", {}, ` dashed: log evidence ${short(known, 6)}`);
     const caption = make("span", {}, unit ? `${name}, ${unit}` : name, dashed);
-    return figure(caption, curve(`${name} while fitting`, history.x_name, unit, history.x, y, known));
+    return figure(
+      caption,
+      curve(`${name} while fitting`, history.x_name, unit, history.x, y, known),
+    );
   });
   return section(
     "history",
@@ -144,10 +192,20 @@ function historySection({ history }) {
 // Too few points for a curve: the last ones as numbers.
 function shortHistory({ x, x_name: name }, series) {
   const rows = series.map(({ name: word, y, unit }) =>
-    make("div", {}, make("dt", {}, word), make("dd", {}, short(y[y.length - 1]), make("span", {}, unit ?? ""))),
+    make(
+      "div",
+      {},
+      make("dt", {}, word),
+      make("dd", {}, short(y[y.length - 1]), make("span", {}, unit ?? "")),
+    ),
   );
   const ended = `The fit was over before there was a curve to draw; this is how it stood at ${name} ${short(x[x.length - 1])}.`;
-  return section("history", "How the fit went", ended, make("dl", { class: "facts scores" }, ...rows));
+  return section(
+    "history",
+    "How the fit went",
+    ended,
+    make("dl", { class: "facts scores" }, ...rows),
+  );
 }
 
 const HELD_OUT = {
@@ -156,7 +214,11 @@ const HELD_OUT = {
   accuracy: ["Accuracy", "share of rows whose likeliest class is right", probability],
   log_loss: ["Log loss", "nats; smaller is better", short],
   brier: ["Brier score", "squared error of the probabilities; smaller is better", short],
-  calibration_error: ["Calibration error", "mean gap between probability and share right", probability],
+  calibration_error: [
+    "Calibration error",
+    "mean gap between probability and share right",
+    probability,
+  ],
   rmse: ["RMSE", "root of the mean squared error, in the target's unit", short],
   mean_absolute_error: ["Mean absolute error", "in the target's unit", short],
   r2: ["R²", "share of the variance explained", (n) => short(n, 3)],
@@ -170,31 +232,54 @@ const HELD_OUT = {
 
 function heldOutSection({ held_out: held, fit }) {
   if (!held) {
-    const rows = fit.task === "anomalies" ? "rows of which the truth is known" : "rows that the model has not seen";
+    const rows =
+      fit.task === "anomalies"
+        ? "rows of which the truth is known"
+        : "rows that the model has not seen";
     return section(
       "held-out",
       "On held-out rows",
       "No held-out rows were given, so nothing here checks the predictions.",
-      make("p", { class: "explanation" }, make("code", {}, "model.report(X, y)"), ` with ${rows} would.`),
+      make(
+        "p",
+        { class: "explanation" },
+        make("code", {}, "model.report(X, y)"),
+        ` with ${rows} would.`,
+      ),
     );
   }
   const facts = Object.entries(HELD_OUT)
     .filter(([key]) => typeof held[key] === "number")
     .map(([key, [name, words, text]]) => {
-      const aimed = key === "coverage" && held.level ? `${words}; ${probability(held.level)} is right` : words;
-      return make("div", {}, make("dt", {}, name), make("dd", {}, make("b", {}, text(held[key])), make("span", {}, aimed)));
+      const aimed =
+        key === "coverage" && held.level ? `${words}; ${probability(held.level)} is right` : words;
+      return make(
+        "div",
+        {},
+        make("dt", {}, name),
+        make("dd", {}, make("b", {}, text(held[key])), make("span", {}, aimed)),
+      );
     });
   const parts = [make("dl", { class: "facts scores" }, ...facts)];
   const figures = [];
   if (held.reliability?.some((bin) => bin.rows > 0)) {
-    figures.push(figure("Calibration: on the diagonal, probabilities mean what they say", reliability(held.reliability)));
+    figures.push(
+      figure(
+        "Calibration: on the diagonal, probabilities mean what they say",
+        reliability(held.reliability),
+      ),
+    );
   }
   if (held.confusion) {
     const { labels, n_labels: all } = held.confusion;
-    const some = all > labels.length ? ` (the ${labels.length} most confused of ${all} classes)` : "";
-    figures.push(figure(`Confusion: truth in rows, prediction in columns${some}`, confusion(held.confusion)));
+    const some =
+      all > labels.length ? ` (the ${labels.length} most confused of ${all} classes)` : "";
+    figures.push(
+      figure(`Confusion: truth in rows, prediction in columns${some}`, confusion(held.confusion)),
+    );
   }
-  if (held.points?.length) figures.push(figure("Truth against prediction, with intervals", scatter(held.points)));
+  if (held.points?.length)
+    figures.push(figure("Truth against prediction, with intervals", scatter(held.points)));
   if (figures.length) parts.push(make("div", { class: "pair" }, ...figures));
   return section("held-out", "On held-out rows", "", ...parts);
 }
@@ -204,19 +289,28 @@ function confusion({ labels, counts }) {
     const total = row.reduce((sum, n) => sum + n, 0) || 1;
     return row.map((n) => ({ text: short(n, 6), shade: n / total }));
   });
-  return scroller("Confusion of classes", shades("Truth in rows, prediction in columns", labels, labels, cells));
+  return scroller(
+    "Confusion of classes",
+    shades("Truth in rows, prediction in columns", labels, labels, cells),
+  );
 }
 
 function anomalySection({ anomaly }) {
   if (!anomaly?.scores) return null;
   const { edges, counts } = anomaly.scores;
-  const views = (anomaly.views ?? []).map(({ columns, trees }) => `${columns.join(", ")}: ${counted(trees, "tree")}`);
+  const views = (anomaly.views ?? []).map(
+    ({ columns, trees }) => `${columns.join(", ")}: ${counted(trees, "tree")}`,
+  );
   return section(
     "scores",
     "Scores of the training rows",
     "The lower its score, the emptier the space around a row. Rows below the threshold are called anomalies.",
     figure("", histogram("Scores of the training rows", "score", edges, counts, anomaly.offset)),
-    make("p", {}, `Contamination: ${anomaly.contamination}; threshold: ${short(anomaly.offset, 6)}.`),
+    make(
+      "p",
+      {},
+      `Contamination: ${anomaly.contamination}; threshold: ${short(anomaly.offset, 6)}.`,
+    ),
     views.length
       ? make(
           "details",
@@ -247,14 +341,38 @@ function detailsSection({ fit, columns }) {
     return parts.join(", ");
   };
   const rows = columns.map((column) =>
-    make("tr", {}, make("th", { scope: "row" }, named(column.name)), make("td", {}, column.kind), make("td", {}, about(column))),
+    make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, named(column.name)),
+      make("td", {}, column.kind),
+      make("td", {}, about(column)),
+    ),
   );
   return section(
     "details",
     "Details",
     "",
-    make("details", {}, make("summary", {}, "All settings"), table("All settings", ["setting", "value", ""], settings)),
-    make("details", {}, make("summary", {}, `All ${columns.length} columns`), table("All columns", ["column", "kind", "contents"], rows)),
-    make("p", { class: "explanation" }, "Everything on this page is in one JSON document: ", make("code", {}, "dtgfn report MODEL --json"), " prints it, ", make("code", {}, "model.report().to_dict()"), " returns it."),
+    make(
+      "details",
+      {},
+      make("summary", {}, "All settings"),
+      table("All settings", ["setting", "value", ""], settings),
+    ),
+    make(
+      "details",
+      {},
+      make("summary", {}, `All ${columns.length} columns`),
+      table("All columns", ["column", "kind", "contents"], rows),
+    ),
+    make(
+      "p",
+      { class: "explanation" },
+      "Everything on this page is in one JSON document: ",
+      make("code", {}, "dtgfn report MODEL --json"),
+      " prints it, ",
+      make("code", {}, "model.report().to_dict()"),
+      " returns it.",
+    ),
   );
 }

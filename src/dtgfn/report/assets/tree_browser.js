@@ -2,8 +2,7 @@
 
 // Everything known of a node, as shown beside it on hover and focus.
 function nodeDetails(report, tree, node) {
-  const parent = tree.nodes.find((each) => each.id === node.parent);
-  const come = parent ? (parent.then === node.id ? parent.rule : parent.other) : "All training rows";
+  const come = cameBy(tree, node) ?? "All training rows";
   const found = [make("p", { class: "come" }, named(come))];
   if (node.test) found.push(make("p", {}, "asks: ", named(node.rule)));
   if (report.fit.task === "numbers") {
@@ -56,6 +55,8 @@ class TreeBrowser {
     this.next.addEventListener("click", () => this.show(this.place + 1));
     this.buttons = report.trees.map((tree, place) => this.listed(tree, place));
     this.list.append(...this.buttons.map((button) => make("li", {}, button)));
+    const alone = report.trees.length < 2;
+    for (const way of [this.list, this.previous, this.next]) way.hidden = alone;
     this.watchNodes();
     this.show(0);
   }
@@ -74,7 +75,13 @@ class TreeBrowser {
       make("div", { class: "controls" }, this.previous, this.caption, this.next),
       this.box,
       this.lit,
-      make("details", { class: "as-text" }, make("summary", {}, "This tree as text"), copy, this.text),
+      make(
+        "details",
+        { class: "as-text" },
+        make("summary", {}, "This tree as text"),
+        copy,
+        this.text,
+      ),
     );
     element.addEventListener("keydown", (event) => this.onKey(event));
     return element;
@@ -86,7 +93,12 @@ class TreeBrowser {
       "button",
       { type: "button", "aria-label": `Tree ${tree.rank}, ${shown[0]} ${shown[1]}` },
       make("span", { class: "picture" }, thumbnail(this.report, tree)),
-      make("span", {}, make("b", {}, `${tree.rank}`), this.report.fit.task === "anomalies" ? "" : ` ${shown[1]}`),
+      make(
+        "span",
+        {},
+        make("b", {}, `${tree.rank}`),
+        this.report.fit.task === "anomalies" ? "" : ` ${shown[1]}`,
+      ),
     );
     button.addEventListener("click", () => this.show(place));
     return button;
@@ -95,7 +107,8 @@ class TreeBrowser {
   // What puts a tree in its place of the list: a name and a number.
   weighed(tree) {
     if (this.report.fit.task === "anomalies") return ["splits:", String(tree.n_splits)];
-    if (tree.probability !== null) return ["posterior probability", treeProbability(tree.probability)];
+    if (tree.probability !== null)
+      return ["posterior probability", treeProbability(tree.probability)];
     return ["share of the sampled trees", treeProbability(tree.share)];
   }
 
@@ -119,7 +132,9 @@ class TreeBrowser {
   // Scroll the list, and only the list.
   reveal(button) {
     const [here, list] = [button.parentElement, this.list];
-    if (here) list.scrollLeft = here.offsetLeft - list.offsetLeft - (list.clientWidth - here.offsetWidth) / 2;
+    if (here)
+      list.scrollLeft =
+        here.offsetLeft - list.offsetLeft - (list.clientWidth - here.offsetWidth) / 2;
   }
 
   captionParts() {
@@ -137,7 +152,9 @@ class TreeBrowser {
     this.layout = layout;
     this.light();
     const wide = layout.width > width;
-    const holder = wide ? scroller("The tree, which is wider than the page", svg) : make("div", {}, svg);
+    const holder = wide
+      ? scroller("The tree, which is wider than the page", svg)
+      : make("div", {}, svg);
     holder.classList.add("holder");
     return holder;
   }
@@ -150,7 +167,9 @@ class TreeBrowser {
   follow(values, name) {
     this.values = values;
     const chosen = make("a", { href: "#explorer" }, "Ask about a row");
-    this.lit.replaceChildren(...(values ? ["Lit: the path of ", named(name), ". ", chosen, " to change it."] : []));
+    this.lit.replaceChildren(
+      ...(values ? ["Lit: the path of ", named(name), ". ", chosen, " to change it."] : []),
+    );
     this.light();
     this.buttons.forEach((button, k) => {
       const path = values && pathThrough(this.report.trees[k], values);
@@ -173,7 +192,9 @@ class TreeBrowser {
     } else if (node && ["ArrowUp", "ArrowDown", "Home", "End"].includes(event.key)) {
       const nodes = [...this.svg.querySelectorAll("[data-node]")];
       const here = nodes.indexOf(node);
-      this.focusNode({ ArrowUp: here - 1, ArrowDown: here + 1, Home: 0, End: nodes.length - 1 }[event.key]);
+      this.focusNode(
+        { ArrowUp: here - 1, ArrowDown: here + 1, Home: 0, End: nodes.length - 1 }[event.key],
+      );
       event.preventDefault();
     }
   }
@@ -191,7 +212,9 @@ class TreeBrowser {
     for (const name of ["focusin", "click"]) {
       this.box.addEventListener(name, (event) => find(event) && this.showTip(find(event)));
     }
-    this.box.addEventListener("pointerover", (event) => (find(event) ? this.showTip(find(event)) : this.hideTip()));
+    this.box.addEventListener("pointerover", (event) =>
+      find(event) ? this.showTip(find(event)) : this.hideTip(),
+    );
     this.box.addEventListener("pointerleave", () => this.hideTip());
     this.box.addEventListener("focusout", () => this.hideTip());
   }
@@ -202,7 +225,10 @@ class TreeBrowser {
     this.tip.hidden = false;
     this.svg.querySelector("[aria-describedby][data-node]")?.removeAttribute("aria-describedby");
     group.setAttribute("aria-describedby", this.tip.id);
-    const [box, frame] = [group.querySelector(".box").getBoundingClientRect(), this.box.getBoundingClientRect()];
+    const [box, frame] = [
+      group.querySelector(".box").getBoundingClientRect(),
+      this.box.getBoundingClientRect(),
+    ];
     const left = box.left - frame.left + box.width / 2 - this.tip.offsetWidth / 2;
     const room = frame.width - this.tip.offsetWidth;
     this.tip.style.left = `${Math.max(0, Math.min(left, room))}px`;

@@ -29,13 +29,18 @@ function said(report, node) {
   return probability(Math.max(...node.value));
 }
 
+// The rule that leads to a node; null at the root.
+function cameBy(tree, node) {
+  const parent = byId(tree).get(node.parent);
+  return parent ? (parent.then === node.id ? parent.rule : parent.other) : null;
+}
+
 function nodeSentence(report, tree, node) {
   const parts = [];
-  const parent = tree.nodes.find((each) => each.id === node.parent);
-  if (parent) parts.push(parent.then === node.id ? parent.rule : parent.other);
-  else parts.push("root");
+  parts.push(cameBy(tree, node) ?? "root");
   if (node.test) parts.push(`split on ${asked(report, node)}`);
-  if (report.fit.task === "numbers") parts.push(`${node.test ? "mean" : "says"} ${said(report, node)}`);
+  if (report.fit.task === "numbers")
+    parts.push(`${node.test ? "mean" : "says"} ${said(report, node)}`);
   else if (!node.test && report.fit.task === "anomalies") parts.push(node.vote);
   else if (!node.test) parts.push(`says ${node.vote}, probability ${said(report, node)}`);
   parts.push(counted(node.rows, "row"));
@@ -77,7 +82,9 @@ function boxContents(report, tree, node, { x, y, width }) {
         : report.fit.task === "anomalies"
           ? [said(report, node), "as dense"]
           : [node.vote, said(report, node)];
-    found.push(line(clip(first, inner, TEXT + 0.5, true), middle, y + 21, { ...centre, class: "says" }));
+    found.push(
+      line(clip(first, inner, TEXT + 0.5, true), middle, y + 21, { ...centre, class: "says" }),
+    );
     found.push(line(second, middle, y + 38, { ...centre, class: "small" }));
   }
   found.push(bar(report, tree, node, x + 10, y + 48, inner, 10));
@@ -89,15 +96,21 @@ function boxContents(report, tree, node, { x, y, width }) {
   return found;
 }
 
+// How one gets to a node: beside its parent it need not say again which column that asks about.
+function cameShort(report, tree, node, kind) {
+  const parent = byId(tree).get(node.parent);
+  if (!parent) return "all rows";
+  if (kind !== "sideways") return cameBy(tree, node);
+  return sides(report, parent)[parent.then === node.id ? 0 : 1];
+}
+
 // Contents of a flat box: how one gets here, what is asked or said, the bar, the rows.
-function rowContents(report, tree, node, { x, y, width }, kind) {
+function rowContents(report, tree, node, { x, y, width }, layout) {
   const inner = width - 20;
-  const parent = tree.nodes.find((each) => each.id === node.parent);
-  // Beside its parent a box need not say again which column that asks about.
-  const words = parent && (kind === "sideways" ? sides(report, parent) : [parent.rule, parent.other]);
-  const come = parent ? words[parent.then === node.id ? 0 : 1] : "all rows";
+  const come = cameShort(report, tree, node, layout.kind);
   const rows = counted(node.rows, "row");
-  const beside = textWidth(counted(rootOf(tree).rows, "row"), SMALL) + 8; // all bars of a tree are alike
+  const widest = textWidth(counted(rootOf(tree).rows, "row"), SMALL) + 8;
+  const beside = layout.rowsOnTop ? 0 : widest; // all bars of a tree are alike
   const numbers = report.fit.task === "numbers";
   const what = node.test ? asked(report, node) : report.fit.task === "classes" ? node.vote : "";
   const says = node.test && !numbers ? "" : said(report, node);
@@ -106,10 +119,21 @@ function rowContents(report, tree, node, { x, y, width }, kind) {
   return [
     line(clip(come, inner, SMALL), x + 10, y + 18, { class: "small" }),
     line(clip(what || says, room, TEXT + 0.5, true), x + 10, y + 37, strong),
-    what && says ? line(says, x + width - 10, y + 37, { class: "small", "text-anchor": "end" }) : null,
+    what && says
+      ? line(says, x + width - 10, y + 37, { class: "small", "text-anchor": "end" })
+      : null,
     bar(report, tree, node, x + 10, y + 47, inner - beside, 9),
-    line(rows, x + width - 10, y + 55, { class: "small", "text-anchor": "end" }),
+    line(rows, x + width - 10, y + (beside ? 55 : 18), { class: "small", "text-anchor": "end" }),
   ];
+}
+
+// Whether the rows of every node fit behind the words on how one gets there.
+function rowsFitOnTop(report, tree, layout) {
+  return tree.nodes.every((node) => {
+    const words = [cameShort(report, tree, node, layout.kind), counted(node.rows, "row")];
+    const [come, rows] = words.map((text) => textWidth(text, SMALL));
+    return come + rows + 12 <= layout.places.get(node.id).width - 20;
+  });
 }
 
 function edge(layout, from, to, share) {
@@ -154,7 +178,9 @@ function edges(report, tree, layout) {
       if (layout.kind !== "spread") return;
       const text = clip(words[side], to.width + GAP_X - 8, SMALL);
       const place = [to.x + to.width / 2, to.y - 6];
-      above.append(line(text, ...place, { class: "edge-label", "data-to": id, "text-anchor": "middle" }));
+      above.append(
+        line(text, ...place, { class: "edge-label", "data-to": id, "text-anchor": "middle" }),
+      );
     });
   }
   return [below, above];
@@ -162,6 +188,7 @@ function edges(report, tree, layout) {
 
 function drawTree(report, tree, width) {
   const layout = layOut(tree, width);
+  layout.rowsOnTop = layout.kind !== "spread" && rowsFitOnTop(report, tree, layout);
   const title = `Tree ${tree.rank} with ${counted(tree.n_splits, "split")} and depth ${tree.depth}`;
   // A group, not an image: screen readers shall reach its nodes.
   const svg = picture(layout.width, layout.height, title, tree.text, "group");
@@ -182,7 +209,7 @@ function drawTree(report, tree, width) {
         },
         draw("title", {}, ""), // or the browser shows the tree's own title as a tooltip
         draw("rect", { ...box, rx: node.test ? 10 : 4, class: "box" }),
-        ...contents(report, tree, node, box, layout.kind),
+        ...contents(report, tree, node, box, layout),
       ),
     );
   });
@@ -202,17 +229,38 @@ function lightUp(svg, path) {
 function thumbnail(report, tree, path = []) {
   const [width, height] = [64, 48];
   const { places, radius } = thumbnailPlaces(tree, width, height);
-  const svg = draw("svg", { width, height, class: "thumbnail", "aria-hidden": "true", focusable: "false" });
+  const svg = draw("svg", {
+    width,
+    height,
+    class: "thumbnail",
+    "aria-hidden": "true",
+    focusable: "false",
+  });
   for (const node of tree.nodes.filter((each) => each.parent !== null)) {
     const [from, to] = [places.get(node.parent), places.get(node.id)];
-    svg.append(draw("line", { x1: from.x, y1: from.y, x2: to.x, y2: to.y, class: "edge", "data-to": node.id }));
+    svg.append(
+      draw("line", {
+        x1: from.x,
+        y1: from.y,
+        x2: to.x,
+        y2: to.y,
+        class: "edge",
+        "data-to": node.id,
+      }),
+    );
   }
   for (const node of tree.nodes) {
     const { x, y } = places.get(node.id);
     const best = node.value.indexOf(Math.max(...node.value));
     const leaf = report.fit.classes ? `block ${colourOf(best)}` : "point";
     svg.append(
-      draw("circle", { cx: x, cy: y, r: node.test ? radius / 2 : radius, class: node.test ? "knot" : leaf, "data-node": node.id }),
+      draw("circle", {
+        cx: x,
+        cy: y,
+        r: node.test ? radius / 2 : radius,
+        class: node.test ? "knot" : leaf,
+        "data-node": node.id,
+      }),
     );
   }
   lightUp(svg, path);
