@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -476,3 +477,12 @@ def test_expected_entropy_of_many_equal_counts_is_the_entropy_of_the_mean():
     limit = entr(parameters / 10).sum(axis=1)
     assert expected_entropy(parameters) < limit
     np.testing.assert_allclose(expected_entropy(parameters * 1e8), limit, atol=1e-7)
+
+
+@pytest.mark.parametrize("make", [np.array, list, pandas.DataFrame], ids=lambda make: make.__name__)
+def test_a_table_is_not_taken_for_codes(make):
+    posterior = infer(
+        [[1.0], [2.0], [8.0], [9.0]] * 5, [0, 0, 1, 1] * 5, engine="exact", max_depth=1
+    )
+    with pytest.raises(TypeError, match=r"codes are no whole numbers; dtgfn\.binning\.encode"):
+        average_outputs(posterior, make([[1.0], [9.0]]))

@@ -89,6 +89,11 @@ def average_outputs(
     array([[0.996, 0.002, 0.002]])
 
     """
+    if getattr(getattr(codes, "dtype", None), "kind", "") not in ("u", "i"):
+        raise TypeError(
+            "codes are no whole numbers; dtgfn.binning.encode(posterior.binner, "
+            "dtgfn.tables.as_table(X)) makes codes of a table X."
+        )
     if knows_average(posterior, weighting=weighting, leaf=leaf, tree=tree):
         return posterior.solution.average(codes)  # type: ignore[union-attr]
     forest = make_forest(
