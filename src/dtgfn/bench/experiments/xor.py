@@ -23,7 +23,7 @@ NOISE = (0, 2, 6, 10, 14, 18, 100, 1000)
 QUICK_NOISE = (0, 18)
 SEEDS = (1, 2, 3)
 WIDE = 1000  # noise features that get one seed: fits take minutes
-# With so many features these sum over a million pairs of cuts for each set of rows.
+# For each set of rows these sum over a million pairs of cuts (binary) or remember 100,000 children.
 PAIRED, FEWER = ("dtgfn", "dtgfn-tree"), {"n_steps": 5, "n_trees": 100}
 RESTARTS = 10  # of greedy trees, which hardly differ here, instead of 1000
 KINDS = ("binary", "real")
