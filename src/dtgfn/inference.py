@@ -228,5 +228,7 @@ def check_options(engine: str, options: dict[str, Any], also: tuple[str, ...] = 
         if name not in known:
             everything = [*known, *inspect.signature(infer).parameters]
             similar = difflib.get_close_matches(name, everything, 1)
+            if name == "inference":  # what estimators call it
+                similar = ["engine"]
             way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
             raise ValueError(f"{name!r} is not an option of engine {engine!r}; {way_out}")
