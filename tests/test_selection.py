@@ -153,3 +153,9 @@ def test_any_iterable_of_values_will_do(several):
     found = select(X, y, max_depth=several, n_thresholds=3, engine="exact", random_state=0)
     assert sorted(found.table["max_depth"]) == [0, 1]
     assert repr(found.best["max_depth"]) == "1"
+
+
+@pytest.mark.parametrize("call", [select, dtgfn.infer])
+def test_the_estimators_name_of_the_engine_is_explained(call):
+    with pytest.raises(ValueError, match=r"inference='exact' is the name .* give engine='exact'\."):
+        call([[1.0], [2.0]], [0, 1], inference="exact")

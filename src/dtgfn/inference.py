@@ -123,6 +123,11 @@ def infer(
     -38.584
 
     """
+    if "inference" in options:
+        raise ValueError(
+            f"inference={options['inference']!r} is the name that estimators have for it; give "
+            f"engine={options['inference']!r}."
+        )
     check_choice("engine", engine, tuple(ENGINES))
     check_options(engine, options, also=("column_share",) if n_bags is not None else ())
     check_run(n_trees, time_budget, n_jobs)
@@ -228,7 +233,5 @@ def check_options(engine: str, options: dict[str, Any], also: tuple[str, ...] = 
         if name not in known:
             everything = [*known, *inspect.signature(infer).parameters]
             similar = difflib.get_close_matches(name, everything, 1)
-            if name == "inference":  # what estimators call it
-                similar = ["engine"]
             way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
             raise ValueError(f"{name!r} is not an option of engine {engine!r}; {way_out}")
