@@ -145,8 +145,8 @@ def as_posterior(source: Any) -> TreePosterior:
     name = type(source).__name__
     if hasattr(source, "views_"):
         raise TypeError(
-            f"A {name} has no single posterior to explain, compare or export; its views_ have "
-            "trees of their own."
+            f"A {name} has no single posterior to explain or export; its views_ have trees of "
+            "their own."
         )
     raise TypeError(f"A {name} has no trees; give a fitted model or a TreePosterior.")
 
