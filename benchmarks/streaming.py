@@ -57,12 +57,10 @@ def load(table: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_loss(posterior, X: np.ndarray, y: np.ndarray) -> float:
-    from dtgfn.binning import encode
     from dtgfn.predict import average_outputs
-    from dtgfn.tables import as_table
     from dtgfn.training import class_places
 
-    probability = average_outputs(posterior, encode(posterior.binner, as_table(X)))
+    probability = average_outputs(posterior, posterior.encode(X))
     return float(-np.log(probability[np.arange(len(y)), class_places(y, posterior.classes)]).mean())
 
 

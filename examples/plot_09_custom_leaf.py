@@ -17,11 +17,9 @@ import numpy as np
 import pandas
 
 from dtgfn import infer, tree_text
-from dtgfn.binning import encode
 from dtgfn.custom_leaf import CustomLeaf
 from dtgfn.plots import plot_importances
 from dtgfn.predict import average_outputs
-from dtgfn.tables import as_table
 
 # %%
 # The table
@@ -99,7 +97,7 @@ ax = plot_importances(posterior, measure="inclusion")
 # are counted with those that fail often, and lower their rate.
 
 # sphinx_gallery_thumbnail_number = 2
-rate = average_outputs(posterior, encode(posterior.binner, as_table(pumps)))[:, 0]
+rate = average_outputs(posterior, posterior.encode(pumps))[:, 0]
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained", sharey=True)
 for ax, name, shown in zip(axes, ("true", "predicted"), (true_rate, rate), strict=True):

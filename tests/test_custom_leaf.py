@@ -73,3 +73,28 @@ def test_dividing_by_an_empty_leaf_is_no_error(capfd):
     posterior = infer(X, Y, leaf=leaf(), split_penalty=0.0, **EXACT)
     assert "rows)" in tree_text(posterior)
     assert capfd.readouterr().err == ""
+
+
+def no_number(sums, numbers):
+    return math.nan if 0.0 < sums[0] < 15.0 else -sums[1]
+
+
+def endless(sums, numbers):
+    return math.inf if sums[1] > 50.0 else 0.0
+
+
+def nothing_for_nothing(sums, numbers):
+    return sums[1] / sums[0]
+
+
+@pytest.mark.parametrize("function", [no_number, endless])
+@pytest.mark.parametrize("engine", ["exact", "smc", "mcmc", "gfn"])
+def test_a_log_marginal_that_is_no_number_is_refused(engine, function):
+    settings = {**EXACT, "engine": engine, "split_penalty": 0.0, "random_state": 0}
+    with pytest.raises(ValueError, match="log_marginal of a CustomLeaf gives nan or inf"):
+        infer(X, Y, leaf=leaf(log_marginal=function), **settings)
+
+
+def test_of_no_rows_a_log_marginal_may_be_anything():
+    posterior = infer(X, Y, leaf=leaf(log_marginal=nothing_for_nothing), **EXACT)
+    assert math.isfinite(posterior.log_evidence)

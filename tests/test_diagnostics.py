@@ -624,3 +624,13 @@ def test_a_doubtful_fit_warns_once_with_all_numbers_and_the_way_out():
 def test_diagnostics_do_not_import_torch():
     code = "import sys, dtgfn.diagnostics\nassert 'torch' not in sys.modules\n"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_fitted_models_are_compared_as_their_posteriors():
+    X, y = [[1.0], [2.0], [8.0], [9.0]] * 5, [0, 0, 1, 1] * 5
+    model = dtgfn.DTGFNClassifier(inference="exact", max_depth=1, n_jobs=1, random_state=0)
+    model.fit(X, y)
+    of_posteriors = compare(model.posterior_, model.posterior_)
+    assert compare(model, model).to_dict() == of_posteriors.to_dict()
+    with pytest.raises(TypeError, match="A list has no trees"):
+        compare([1], model)

@@ -537,6 +537,29 @@ def test_bad_input_gets_a_sentence(model, sampled):
         plots.plot_forest(model, 0, ax=axes())
     with pytest.raises(ValueError, match="tree=99999 is out of range"):
         plots.plot_tree(model, 99999, ax=axes())
+    with pytest.raises(ValueError, match="tree='worst' names no tree; give 'best', 'consensus', t"):
+        plots.plot_tree(model, "worst", ax=axes())
+
+
+def test_only_certainty_is_called_one(model):
+    """Two classes far apart: nearly all mass is on one tree, and its leaves are nearly sure."""
+    X, y = [[1.0], [2.0], [8.0], [9.0]] * 500, [0, 0, 1, 1] * 500
+    sure = DTGFNClassifier(inference="exact", max_depth=1, n_thresholds=1, n_jobs=1).fit(X, y)
+    assert sure.posterior_.best_probability > 0.9995
+    ax = plots.plot_tree(sure, ax=axes())
+    assert sum(text.get_text() == ">0.999" for text in ax.texts) == 2
+    posterior = model.posterior_
+    nearly = replace(posterior, log_evidence=posterior.best_log_reward + 1e-4)
+    assert plots.plot_tree(nearly, ax=axes()).get_title().endswith("probability >0.999")
+    certain = replace(posterior, log_evidence=posterior.best_log_reward)
+    assert plots.plot_tree(certain, ax=axes()).get_title().endswith("probability 1.000")
+
+
+def test_one_distinct_tree_is_not_called_trees(model):
+    posterior = model.posterior_
+    one = replace(posterior, trees=posterior.trees[[0] * len(posterior.trees)])
+    title = plots.plot_forest(one, 5, ax=axes()).get_title()
+    assert title.startswith("the most frequent tree of the posterior")
 
 
 def test_the_exact_posterior_of_another_problem_is_refused(sampled, model):

@@ -486,3 +486,16 @@ def test_a_table_is_not_taken_for_codes(make):
     )
     with pytest.raises(TypeError, match=r"codes are no whole numbers; dtgfn\.binning\.encode"):
         average_outputs(posterior, make([[1.0], [9.0]]))
+
+
+def test_a_table_is_predicted_by_its_codes():
+    frame = pandas.DataFrame({"size": [1.0, 2.0, 8.0, 9.0] * 5, "line": list("abab") * 5})
+    y = [0, 0, 1, 1] * 5
+    posterior = infer(frame, y, engine="exact", max_depth=1, n_thresholds=3, n_jobs=1)
+    np.testing.assert_array_equal(posterior.encode(frame), posterior.rows.codes)
+    swapped = posterior.encode(frame[["line", "size"]][:3])
+    np.testing.assert_array_equal(swapped, posterior.rows.codes[:3])
+    with pytest.raises(ValueError, match="inferred from codes"):
+        replace(posterior, binner=None).encode(frame)
+    with pytest.raises(TypeError, match=r"posterior\.encode\(X\) makes codes"):
+        average_outputs(posterior, frame)

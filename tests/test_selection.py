@@ -145,3 +145,17 @@ def test_a_tuple_is_as_good_as_a_list():
     assert found.best["max_depth"] == 1
     prior = ("bcart", 0.5, 1.0)
     assert len(select(X, y, split_penalty=prior, max_depth=1, engine="exact").table) == 1
+
+
+@pytest.mark.parametrize("several", [range(2), np.arange(2), iter([0, 1]), {0: "", 1: ""}.keys()])
+def test_any_iterable_of_values_will_do(several):
+    X, y = [[1.0], [2.0], [3.0], [4.0]] * 3, [0, 0, 1, 1] * 3
+    found = select(X, y, max_depth=several, n_thresholds=3, engine="exact", random_state=0)
+    assert sorted(found.table["max_depth"]) == [0, 1]
+    assert repr(found.best["max_depth"]) == "1"
+
+
+@pytest.mark.parametrize("call", [select, dtgfn.infer])
+def test_the_estimators_name_of_the_engine_is_explained(call):
+    with pytest.raises(ValueError, match=r"inference='exact' is the name .* give engine='exact'\."):
+        call([[1.0], [2.0]], [0, 1], inference="exact")

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from dtgfn.distances import Distances, Truth, distances, exact_solution, floors, make_truth
 from dtgfn.importance import effective_sample_size
 from dtgfn.kernels import Codes, Floats
-from dtgfn.posterior import TreePosterior
+from dtgfn.posterior import TreePosterior, as_posterior
 from dtgfn.score import merge_rows
 from dtgfn.trees import TreeBatch
 
@@ -147,8 +148,8 @@ def _number(value: float, form: str = ".4f") -> str:
 
 
 def compare(
-    posterior: TreePosterior,
-    exact: TreePosterior,
+    posterior: Any,
+    exact: Any,
     *,
     n_exact: int = 2000,
     codes: Codes | None = None,
@@ -158,10 +159,10 @@ def compare(
 
     Parameters
     ----------
-    posterior : TreePosterior
+    posterior : TreePosterior or fitted model
         Of any engine. EUBO needs ``posterior.solution.log_prob(trees)``, the sampler's log
         probability of any trees.
-    exact : TreePosterior
+    exact : TreePosterior or fitted model
         Of the exact engine, on the same rows and score.
     n_exact : int
         Exact trees for the EUBO.
@@ -181,6 +182,7 @@ def compare(
     """
     if n_exact < 1:
         raise ValueError(f"n_exact={n_exact!r} is out of range; give a whole number from 1.")
+    posterior, exact = as_posterior(posterior), as_posterior(exact)
     check_comparable(posterior, exact)
     rng = np.random.default_rng(random_state)
     truth = make_truth(exact, codes, N_TOP)

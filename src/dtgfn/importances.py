@@ -23,8 +23,8 @@ from dtgfn.bagging import Bags
 from dtgfn.checks import check_choice
 from dtgfn.kernels import Floats
 from dtgfn.nodes import node_log_marginals
-from dtgfn.posterior import ModelAverage, TreePosterior
-from dtgfn.tree_sets import as_posterior, take_trees
+from dtgfn.posterior import ModelAverage, TreePosterior, as_posterior
+from dtgfn.tree_sets import take_trees
 from dtgfn.trees import TreeBatch
 from dtgfn.uncertainty import check_level
 

@@ -123,6 +123,11 @@ def infer(
     -38.584
 
     """
+    if "inference" in options:
+        raise ValueError(
+            f"inference={options['inference']!r} is the name that estimators have for it; give "
+            f"engine={options['inference']!r}."
+        )
     check_choice("engine", engine, tuple(ENGINES))
     check_options(engine, options, also=("column_share",) if n_bags is not None else ())
     check_run(n_trees, time_budget, n_jobs)

@@ -248,7 +248,14 @@ def _custom_add(sums: Floats, target: float, weight: float, leaf: CustomTerms) -
 
 @njit(nogil=True)
 def _custom_log_marginal(sums: Floats, leaf: CustomTerms) -> float:
-    return leaf.log_marginal(sums, leaf.numbers)
+    value = leaf.log_marginal(sums, leaf.numbers)
+    # Of no rows it may be anything: no tree has an empty leaf.
+    if not value < np.inf and leaf.row_mass(sums, leaf.numbers) > 0.0:
+        raise ValueError(
+            "log_marginal of a CustomLeaf gives nan or inf for rows of this table; it must give a "
+            "number, or -inf where rows are impossible, whatever rows the leaf holds."
+        )
+    return value
 
 
 @njit(nogil=True)

@@ -7,10 +7,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
 
-from dtgfn.binning import Binner, rule
+from dtgfn.binning import Binner, encode, rule
 from dtgfn.kernels import Codes, Floats, Ints
 from dtgfn.score import Rows, Score
+from dtgfn.tables import as_table
 from dtgfn.trees import TreeBatch
 
 
@@ -110,6 +112,12 @@ class TreePosterior:
             return f"code {feature} <= {cut}", f"code {feature} > {cut}"
         return rule(self.binner.features[feature], cut)
 
+    def encode(self, X: Any) -> Codes:
+        """Codes [n, d] of a table with the training columns, such as ``average_outputs`` takes."""
+        if self.binner is None:
+            raise ValueError("This posterior was inferred from codes, so it knows no columns.")
+        return encode(self.binner, as_table(X))
+
     @property
     def weights(self) -> Floats:
         """Normalised weights of the sampled trees [B]."""
@@ -125,6 +133,22 @@ class TreePosterior:
     def best_probability(self) -> float:
         """Posterior probability of the best tree, given the evidence."""
         return float(np.exp(self.best_log_reward / self.score.temperature - self.log_evidence))
+
+
+def as_posterior(source: Any) -> TreePosterior:
+    """Return a posterior, or that of a fitted model."""
+    if hasattr(source, "fit"):
+        check_is_fitted(source)
+    posterior = getattr(source, "posterior_", source)
+    if isinstance(posterior, TreePosterior):
+        return posterior
+    name = type(source).__name__
+    if hasattr(source, "views_"):
+        raise TypeError(
+            f"A {name} has no single posterior to explain or export; its views_ have trees of "
+            "their own."
+        )
+    raise TypeError(f"A {name} has no trees; give a fitted model or a TreePosterior.")
 
 
 def sampled_posterior(

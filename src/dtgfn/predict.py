@@ -85,15 +85,12 @@ def average_outputs(
     >>> from dtgfn import infer
     >>> X, y = load_iris(return_X_y=True)
     >>> posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=9, random_state=0)
-    >>> average_outputs(posterior, posterior.rows.codes[:1], tree="best").round(3)
+    >>> average_outputs(posterior, posterior.encode(X[:1]), tree="best").round(3)
     array([[0.996, 0.002, 0.002]])
 
     """
     if getattr(getattr(codes, "dtype", None), "kind", "") not in ("u", "i"):
-        raise TypeError(
-            "codes are no whole numbers; dtgfn.binning.encode(posterior.binner, "
-            "dtgfn.tables.as_table(X)) makes codes of a table X."
-        )
+        raise TypeError("codes are no whole numbers; posterior.encode(X) makes codes of a table X.")
     if knows_average(posterior, weighting=weighting, leaf=leaf, tree=tree):
         return posterior.solution.average(codes)  # type: ignore[union-attr]
     forest = make_forest(

@@ -16,6 +16,7 @@ import itertools
 import math
 import time
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,11 +73,11 @@ def select(
     X: Any,
     y: Any,
     *,
-    max_depth: int | list[int] = 5,
-    n_thresholds: int | list[int] = 99,
-    binning: Binning | list[Binning] = "uniform",
-    split_penalty: SplitPenalty | list[SplitPenalty] = "mdl",
-    leaf_concentration: float | list[float] = 0.1,
+    max_depth: int | Iterable[int] = 5,
+    n_thresholds: int | Iterable[int] = 99,
+    binning: Binning | Iterable[Binning] = "uniform",
+    split_penalty: SplitPenalty | Iterable[SplitPenalty] = "mdl",
+    leaf_concentration: float | Iterable[float] = 0.1,
     by: str = "evidence",
     engine: str = "gfn",
     n_trees: int = 1000,
@@ -86,14 +87,14 @@ def select(
     random_state: int | None = None,
     **options: Any,
 ) -> Selection:
-    """Compare every combination of the settings given as lists, on training rows alone.
+    """Compare every combination of the settings of which several are given, on training rows alone.
 
     Parameters
     ----------
     X, y, sample_weight
         Training rows, as for ``dtgfn.infer``.
-    max_depth, n_thresholds, binning, split_penalty, leaf_concentration : value or list of values
-        What to compare.
+    max_depth, n_thresholds, binning, split_penalty, leaf_concentration : value or values
+        What to compare: a list, range, array or any other iterable.
     by : {"evidence", "score"}
         What the winner has most of: log evidence among the comparable settings, or leave-one-out
         log score. They may disagree: the evidence asks which setting explains all labels, the
@@ -161,9 +162,11 @@ def select(
 
 
 def _list(value: Any) -> list[Any]:
-    # ("bcart", base, decay) is one prior; of everything else a tuple is as good as a list.
-    several = isinstance(value, list) or (isinstance(value, tuple) and value[:1] != ("bcart",))
-    return list(value) if several else [value]
+    if isinstance(value, np.ndarray | pandas.Series):
+        value = value.tolist()  # Python's own numbers
+    # ("bcart", base, decay) is one prior.
+    one = isinstance(value, str) or (isinstance(value, tuple) and value[:1] == ("bcart",))
+    return [value] if one or not isinstance(value, Iterable) else list(value)
 
 
 def _judge(

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import check_is_fitted
 
 from dtgfn.binning import Binner, ColumnSpec, encode, rule
 from dtgfn.consensus import consensus_tree
 from dtgfn.distances import tally
 from dtgfn.kernels import Codes, Floats
 from dtgfn.nodes import describe_nodes
-from dtgfn.posterior import TreePosterior
+from dtgfn.posterior import TreePosterior, as_posterior
 from dtgfn.predict import sharpened, sharpness, tree_weights
 from dtgfn.tables import as_table
 from dtgfn.trees import TreeBatch, route
@@ -77,22 +76,6 @@ class TreeSet:
         return sharpened(out, self.sharpness)
 
 
-def as_posterior(source: Any) -> TreePosterior:
-    """Return a posterior, or that of a fitted model."""
-    if hasattr(source, "fit"):
-        check_is_fitted(source)
-    posterior = getattr(source, "posterior_", source)
-    if isinstance(posterior, TreePosterior):
-        return posterior
-    name = type(source).__name__
-    if hasattr(source, "views_"):
-        raise TypeError(
-            f"A {name} has no single posterior to explain or export; its views_ have trees of "
-            "their own."
-        )
-    raise TypeError(f"A {name} has no trees; give a fitted model or a TreePosterior.")
-
-
 def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     """Take trees from a posterior or a fitted model.
 
@@ -129,6 +112,11 @@ def take_tree(source: Any, tree: Which = "best") -> TreeSet:
     """Take one tree; refuse what stands for several."""
     if isinstance(tree, str) and tree == "all":
         raise ValueError("tree='all' is many trees; give 'best', 'consensus' or a tree's place.")
+    if isinstance(tree, str) and tree not in ("best", "consensus"):
+        raise ValueError(
+            f"tree={tree!r} names no tree; give 'best', 'consensus', the place of a sampled tree, "
+            "or a TreeBatch of one."
+        )
     if isinstance(tree, TreeBatch) and len(tree) != 1:
         raise ValueError(f"tree is a batch of {len(tree)} trees; give a batch of one.")
     return take_trees(source, tree)

@@ -80,7 +80,8 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         Trees in all, evenly over the views (at least one each). With 1, the most probable tree
         alone.
     time_budget : float or None
-        Seconds after which no further view is begun.
+        Seconds after which no further view is begun, counted from the end of the first view, in
+        which a first run compiles.
     n_jobs : int or None
         Threads, all cores if None.
     random_state : int, RandomState or None

@@ -14,9 +14,8 @@ from dtgfn.distances import tally, top_trees
 from dtgfn.importances import effective_trees
 from dtgfn.kernels import Floats
 from dtgfn.plots.frame import axes_or_new, legend_above, style
-from dtgfn.posterior import TreePosterior
+from dtgfn.posterior import TreePosterior, as_posterior
 from dtgfn.score import log_reward, merge_rows
-from dtgfn.tree_sets import as_posterior
 from dtgfn.trees import canonical_keys
 
 N_TOP = 100

@@ -14,11 +14,12 @@ from matplotlib.path import Path as Outline
 from dtgfn.checks import check_whole
 from dtgfn.colours import FAINT, INK, OTHERS, QUIET
 from dtgfn.plots.boxes import LINE, Bar, draw_bar, draw_key, rectangle
-from dtgfn.plots.frame import axes_or_new, shortened
+from dtgfn.plots.frame import axes_or_new, chance_text, shortened
 from dtgfn.plots.overlay import LEAF_KEY, Key, Links, Option, Path, Places, lay_over, option_text
 from dtgfn.plots.placing import Placed, Size, fit, inches_for, place
 from dtgfn.plots.scaled_text import text_width, write
-from dtgfn.tree_sets import TreeSet, as_posterior, take_trees
+from dtgfn.posterior import as_posterior
+from dtgfn.tree_sets import TreeSet, take_trees
 
 # Less probable places are left out: as few as leaves the rest readable.
 LEASTS = (0.03, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -89,7 +90,7 @@ def plot_forest(model: Any, n_trees: int | None = None, *, ax: Axes | None = Non
         low = draw_key(ax, names, 0.0, placed.size[0], low - 16)
     fit(ax, (-6.0, low - 6), (placed.size[0] + 6, 6.0))
     which = "trees" if n_trees is None else f"{len(chosen.trees):,} most frequent trees"
-    which = "most frequent tree" if n_trees == 1 else which
+    which = "most frequent tree" if n_trees is not None and len(chosen.trees) == 1 else which
     ax.set_title(
         f"the {which} of the posterior, places of probability {least} and above",
         fontsize=10,
@@ -176,7 +177,7 @@ def _draw_option(
     colour = INK if chance >= 0.15 else QUIET
     y += THIN / 2 - 0.5
     write(ax, x + 5, y, text, ha="left", color=colour, fontweight=bold, zorder=5)
-    write(ax, x + width - 4, y, f"{chance:.2f}", 8.0, ha="right", color=colour, zorder=5)
+    write(ax, x + width - 4, y, chance_text(chance, 2), 8.0, ha="right", color=colour, zorder=5)
 
 
 def _draw_links(

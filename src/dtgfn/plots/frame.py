@@ -37,6 +37,18 @@ def style(ax: Axes, x_label: str, y_label: str, grid: str = "both") -> None:
         spine.set_color(FAINT)
 
 
+def chance_text(chance: float, digits: int) -> str:
+    """A probability, which is said to be one only if it is.
+
+    >>> chance_text(0.1234, 2), chance_text(0.9987, 2), chance_text(1.0, 2)
+    ('0.12', '>0.99', '1.00')
+    """
+    text = f"{chance:.{digits}f}"
+    if float(text) == 1.0 and chance < 1.0 - 1e-9:  # more than rounding
+        return f">{1.0 - 10.0**-digits:.{digits}f}"
+    return text
+
+
 def legend_above(ax: Axes) -> None:
     """Draw a legend above the axes, where it hides nothing, in as many columns as fit.
 

@@ -14,8 +14,7 @@ from dtgfn.colours import DASHES, FAINT, INK, OTHERS, OURS, QUIET
 from dtgfn.comparison import check_comparable
 from dtgfn.kernels import Floats
 from dtgfn.plots.frame import axes_or_new, legend_above, style
-from dtgfn.posterior import ModelAverage, TreePosterior
-from dtgfn.tree_sets import as_posterior
+from dtgfn.posterior import ModelAverage, TreePosterior, as_posterior
 
 # Entries of an engine's history that are worth a line: name, colour, dash.
 LINES: dict[str, tuple[str, str, Any]] = {

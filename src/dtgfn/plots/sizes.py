@@ -10,8 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from dtgfn.colours import INK, OTHERS
 from dtgfn.plots.frame import axes_or_new, legend_above, style
-from dtgfn.posterior import ModelAverage
-from dtgfn.tree_sets import as_posterior
+from dtgfn.posterior import ModelAverage, as_posterior
 
 NEGLIGIBLE = 1e-3  # larger trees than these are left out of sight
 

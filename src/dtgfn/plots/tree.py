@@ -10,11 +10,12 @@ from matplotlib.axes import Axes
 
 from dtgfn.colours import FAINT, QUIET, class_colour
 from dtgfn.plots.boxes import Bar, Box, draw_box, draw_edge, draw_key, wrapped
-from dtgfn.plots.frame import axes_or_new
+from dtgfn.plots.frame import axes_or_new, chance_text
 from dtgfn.plots.placing import Placed, fit, inches_for, place_best
 from dtgfn.plots.scaled_text import text_width, write
+from dtgfn.posterior import as_posterior
 from dtgfn.report.columns import split_rule
-from dtgfn.tree_sets import TreeSet, Which, as_posterior, rows_text, take_tree
+from dtgfn.tree_sets import TreeSet, Which, rows_text, take_tree
 
 MOST_NAMED = 8  # classes with a colour of their own
 
@@ -77,7 +78,8 @@ def _title(model: Any, tree: Which) -> str:
         return f"sampled tree {tree}" if isinstance(tree, int | np.integer) else ""
     posterior = as_posterior(model)
     chance = posterior.best_probability
-    known = f", posterior probability {chance:.2g}" if np.isfinite(chance) else ""
+    said = f"{chance:.2g}" if chance < 0.99 else chance_text(chance, 3)
+    known = f", posterior probability {said}" if np.isfinite(chance) else ""
     return f"the most probable tree{known}"
 
 
@@ -95,7 +97,7 @@ def node_boxes(chosen: TreeSet, flat: bool) -> list[Box]:
         if chosen.classes is not None:
             best = int(np.argmax(value))
             edge = class_colour(best)
-            said = f"{value[best]:.3f}"
+            said = chance_text(float(value[best]), 3)
             name = chosen.outputs[best]
             head = wrapped(f"{name} {said}") if flat else (*wrapped(name), said)
         elif chosen.spread is not None:

@@ -44,9 +44,11 @@ LEAST_BYTES = 4  # of a number in a leaf
 SHARED = 8  # how many times each leaf may occur, by a generous guess
 
 
-def explorer_forest(posterior: TreePosterior, weighting: str) -> Forest:
+def explorer_forest(
+    posterior: TreePosterior, weighting: str, counted: CountedTrees | None = None
+) -> Forest:
     """Return the distinct trees with their weights and what their leaves say, as in a report."""
-    counted = count_trees(posterior, n_jobs=1)
+    counted = count_trees(posterior, n_jobs=1) if counted is None else counted
     weight = merge_weights(counted, tree_weights(posterior, weighting))
     return Forest(counted.trees, leaf_values(counted), weight)
 

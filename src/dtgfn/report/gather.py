@@ -208,7 +208,7 @@ def _forest(
     """Return the forest in the space that is left, and how far its answers are from the model's."""
     posterior = model.posterior_
     left = max(ALL_BYTES - ROW_BYTES - n_bytes(report), LEAST_FOREST_BYTES)
-    every = explorer_forest(posterior, model.weighting)
+    every = explorer_forest(posterior, model.weighting, model._counted(None))
     described, used = explore(posterior, every, weighting=model.weighting, budget=left)
     numbers = isinstance(posterior.score.leaf, NormalLeaf)
     codes = example_codes(model.binner_, examples)
