@@ -224,7 +224,7 @@ const HELD_OUT = {
   ],
   rmse: ["RMSE", "root of the mean squared error, in the target's unit", short],
   mean_absolute_error: ["Mean absolute error", "in the target's unit", short],
-  r2: ["R²", "share of the variance explained", (n) => short(n, 3)],
+  r2: ["R²", "share of the variance explained; below 0, worse than the mean", (n) => short(n, 3)],
   coverage: ["Coverage", "share of rows inside their interval", probability],
   auroc: ["AUROC", "chance that an anomaly scores below a normal row", probability],
   average_precision: ["Average precision", "over all thresholds", probability],
