@@ -195,6 +195,22 @@ def test_picked_rows_have_the_exact_sum_and_typed_ones_say_what_answers(opened):
     assert spoken == page.locator(".answer .headline").text_content()
 
 
+def test_without_an_evidence_trees_are_held_against_the_first(opened):
+    page = opened("bags")
+    page.get_by_role("button", name="Next").click()
+    assert "times as probable as tree 1" in page.locator(".caption").text_content()
+    assert "known only in proportion" in page.locator("#trees .explanation").text_content()
+
+
+def test_a_number_beyond_all_thresholds_is_pointed_out(opened):
+    page = opened("exact")
+    field = page.locator('#explorer [data-column="2"]')
+    field.locator("input").fill("4.9")
+    assert "beyond" not in field.text_content()
+    field.locator("input").fill("490")
+    assert "all beyond get the same answer" in field.text_content()
+
+
 def test_what_is_no_number_gets_no_answer(opened):
     page = opened("exact")
     field = page.locator('#explorer [data-column="0"]')

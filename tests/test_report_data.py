@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import warnings
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +32,7 @@ from dtgfn.report.training_curves import training_curves
 from dtgfn.report.trust import trust_items
 from dtgfn.trees import route
 from dtgfn.uncertainty import uncertainty
+from dtgfn.variants import alike_cuts, log_variants, variant_keys
 
 MOST_BYTES = 2_500_000  # leaves half a megabyte for the page itself
 QUICK = {"max_depth": 3, "n_thresholds": 9, "n_jobs": 1, "random_state": 0}
@@ -378,6 +380,38 @@ def test_variants_are_all_the_trees_that_part_the_rows_alike(exact):
     assert 0.5 < mass <= 1 + 1e-9  # no tree is counted twice
 
 
+def test_variants_are_counted_right_with_categories_and_missing_values():
+    """A brute-force twin: count the variants among all trees there are."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "dose (mg)": rng.choice([1.0, 1.2, 3.0, 9.0, np.nan], 40),
+            "group": rng.choice(["a", "b", None], 40),
+            "flag": rng.random(40) < 0.5,
+        }
+    ).astype({"group": object})
+    y = np.where(X["dose (mg)"].fillna(9) > 2, "ill", "well")
+    model = DTGFNClassifier(
+        inference="exact", max_depth=2, n_thresholds=6, split_penalty=1.0, random_state=0
+    ).fit(X, y)
+    posterior = model.posterior_
+    every, probability = top_trees(posterior, 100_000)
+    assert probability.sum() == pytest.approx(1.0)  # all of them
+    alike = alike_cuts(every, posterior.rows.codes)
+    keys = variant_keys(every, alike)
+    there = Counter(keys)
+    assert max(there.values()) > 1
+    np.testing.assert_allclose(np.exp(log_variants(alike)), [there[key] for key in keys])
+    reached = [leaves.tobytes() for leaves in route(every, posterior.rows.codes)]
+    assert len(set(keys)) == len(set(zip(keys, reached, strict=True)))  # the same rows, too
+    told = gather(model, n_trees=100)["trees"]
+    best = told[0]
+    assert best["probability"] == pytest.approx(
+        best["variants"] * math.exp(best["log_reward"] - posterior.log_evidence)
+    )
+    assert math.fsum(tree["probability"] for tree in told) <= 1 + 1e-9
+
+
 def test_a_threshold_may_move_as_far_as_told(exact):
     rows = exact.posterior_.rows.codes
     for tree in gather(exact, n_trees=4)["trees"]:
@@ -397,6 +431,8 @@ def test_the_best_tree_is_told_even_if_it_was_not_sampled(swept):
     assert best["log_reward"] == pytest.approx(posterior.best_log_reward)
     mass = [tree["log_reward"] + math.log(tree["variants"]) for tree in report["trees"]]
     np.testing.assert_allclose(mass, sorted(mass, reverse=True))
+    relative = [tree["relative"] for tree in report["trees"]]
+    np.testing.assert_allclose(relative, np.exp(np.array(mass) - mass[0]))
     unsampled = sampled_posterior(
         posterior.trees[:1],
         log_reward=posterior.log_reward[:1],

@@ -33,6 +33,11 @@ LEVELS = {
     "poor": ("poor", "✕"),
     "unknown": ("not known", "?"),
 }
+# A good fit of useless columns is still a good fit.
+TRUSTED = (
+    "This judges the computation: whether the trees shown are those that the data and the prior "
+    "want. How well they predict is for held-out rows to say."
+)
 MOST_CLASSES = 8  # named in the head of the page
 
 
@@ -162,6 +167,7 @@ def _trust(trust: Mapping[str, Any] | None) -> str:
     return (
         '<section id="trust" aria-labelledby="trust-title">'
         '<h2 id="trust-title">How far to trust it</h2>'
+        f'<p class="explanation">{TRUSTED}</p>'
         f'<div class="verdict {trust["level"]}">{_icon(sign)}'
         f'<div><p><span class="word">{word.capitalize()}.</span> {_text(trust["sentence"])}</p>'
         f"{f'<ul>{doubts}</ul>' if doubts else ''}</div></div>"

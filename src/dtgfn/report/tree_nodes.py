@@ -54,6 +54,7 @@ def probable_trees(model: Any, n_trees: int) -> list[dict[str, Any]]:
                 "rank": b + 1,
                 "best": bool(place == 0),
                 "probability": _probability(posterior, float(log_mass[order[b]])),
+                "relative": float(np.exp(log_mass[order[b]] - log_mass[order[0]])),
                 "share": float(shares[order[b]]),
                 "variants": whole(float(np.rint(np.exp(log_variants(alike)[place])))),
                 "log_reward": float(reward[place]),

@@ -32,6 +32,7 @@ GOOD_R_HAT = 1.01
 GOOD_SHAPE = 0.5
 GOOD_DRAWS = 4 * LEAST_DRAWS
 GOOD_GAP, MOST_GAP = 0.1, 0.5  # nats
+COMPARED = "Compare it between fits of the same rows, thresholds and split_penalty."
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _known(value: float | None) -> float | None:
 
 def _evidence(posterior: TreePosterior) -> TrustItem:
     value, error = posterior.log_evidence, posterior.log_evidence_error
-    name, meaning = "Log evidence", "log of the sum of R over all trees, log Z"
+    name, meaning = "Log evidence", "log of the sum of likelihood times prior, R, over all trees"
     if math.isnan(value):
         why = f"{posterior.engine} draws trees without estimating their sum"
         if isinstance(posterior.solution, Bags):
@@ -97,16 +98,19 @@ def _evidence(posterior: TreePosterior) -> TrustItem:
         sentence = f"Not known ({meaning}): {why}."
         return TrustItem("evidence", name, None, None, "not known", "unknown", sentence)
     if error == 0 and isinstance(posterior.solution, ModelAverage):
-        sentence = f"Exact: the {meaning}. Compare it between models of the same rows."
+        sentence = f"Exact: the {meaning}. {COMPARED}"
         return TrustItem("evidence", name, value, 0.0, f"{value:.4f}", "good", sentence)
     if math.isnan(error):
         sentence = f"A single estimate of the {meaning}, so its error is not known."
         return TrustItem("evidence", name, value, None, f"{value:.3f}", "unknown", sentence)
     level = _at_most(error, MOST_ERROR, 3 * MOST_ERROR)
-    sentence = (
-        f"An estimate of the {meaning}, with its standard error in nats (should be below "
-        f"{MOST_ERROR}); the error knows only trees that were drawn."
-    )
+    if posterior.diagnostics.get("exact") is True:
+        sentence = f"The {meaning}, estimated by a sampler without a gap (next number). {COMPARED}"
+    else:
+        sentence = (
+            f"An estimate of the {meaning}, with its standard error in nats (should be below "
+            f"{MOST_ERROR}); the error knows only trees that were drawn."
+        )
     text = f"{value:.3f} ± {error:.3f}" if error >= 5e-4 else f"{value:.3f} ± < 0.001"
     return TrustItem("evidence", name, value, error, text, level, sentence)
 

@@ -104,7 +104,18 @@ function treeProbability(p) {
 
 const percent = (share) => `${short(share * 100, 3)} %`;
 
-const counted = (n, word) => `${short(n, 6)} ${word}${n === 1 ? "" : "s"}`;
+// 12,000 as in the sentences of the report; fractions are weighted rows.
+const count = (n) =>
+  Number.isInteger(n) && n < 1e7 ? n.toLocaleString("en") : n > 1e7 ? compact(n) : short(n, 6);
+
+const compact = (n) =>
+  n.toLocaleString("en", {
+    notation: "compact",
+    compactDisplay: "long",
+    maximumSignificantDigits: 3,
+  });
+
+const counted = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 
 // ---- text that must fit
 

@@ -59,14 +59,15 @@ function numberField(column, id, onInput) {
     if (box) box.checked = input.value === "" && !input.validity.badInput;
     onInput();
   });
+  const hintOf = (text) => {
+    if (text === "") return column.has_missing ? hint : "empty: taken as missing";
+    const beyond = known && (Number(text) < column.low || Number(text) > column.high);
+    return beyond ? `${hint}; all beyond get the same answer` : hint;
+  };
   const read = () => {
     const bad = input.validity.badInput;
     input.setAttribute("aria-invalid", String(bad));
-    note.textContent = bad
-      ? "not a number"
-      : input.value === "" && !column.has_missing
-        ? "empty: taken as missing"
-        : hint;
+    note.textContent = bad ? "not a number" : hintOf(input.value);
     return bad ? undefined : input.value === "" ? null : input.valueAsNumber;
   };
   const write = (value) => {

@@ -23,12 +23,15 @@ function sizesSection({ sizes }) {
   return section(
     "sizes",
     "How large the trees are",
-    `Posterior probability of each size, ${how}.${mean}`,
+    `Posterior probability of each number of splits, ${how}, and of each depth.${mean}`,
     make(
       "div",
       { class: "pair" },
       figure("Splits", distribution("Posterior of the number of splits", "splits", sizes.splits)),
-      figure("Depth", distribution("Posterior of the depth", "depth", sizes.depth)),
+      figure(
+        sizes.exact ? "Depth, estimated from the sampled trees" : "Depth",
+        distribution("Posterior of the depth", "depth", sizes.depth),
+      ),
     ),
   );
 }
@@ -144,8 +147,8 @@ function coOccurrenceSection({ co_occurrence: pairs }) {
   };
   const told = {
     probability:
-      "Probability that one tree uses both columns; on the diagonal, that it uses the column at all.",
-    lift: "Above 1 the two columns go together, below 1 one stands in for the other.",
+      "Probability that one tree uses both columns, estimated from the sampled trees; on the diagonal, that it uses the column at all.",
+    lift: "How many times as often a tree uses both as it would by chance: above 1 the two columns go together, below 1 one stands in for the other.",
   };
   return section(
     "pairs",
@@ -221,7 +224,7 @@ const HELD_OUT = {
   ],
   rmse: ["RMSE", "root of the mean squared error, in the target's unit", short],
   mean_absolute_error: ["Mean absolute error", "in the target's unit", short],
-  r2: ["R²", "share of the variance explained", (n) => short(n, 3)],
+  r2: ["R²", "share of the variance explained; below 0, worse than the mean", (n) => short(n, 3)],
   coverage: ["Coverage", "share of rows inside their interval", probability],
   auroc: ["AUROC", "chance that an anomaly scores below a normal row", probability],
   average_precision: ["Average precision", "over all thresholds", probability],
@@ -243,6 +246,8 @@ function heldOutSection({ held_out: held, fit }) {
       make(
         "p",
         { class: "explanation" },
+        make("code", {}, "dtgfn report MODEL --data TABLE --target COLUMN"),
+        " or ",
         make("code", {}, "model.report(X, y)"),
         ` with ${rows} would.`,
       ),

@@ -113,7 +113,14 @@ class TreeBrowser {
     if (this.report.fit.task === "anomalies") return ["splits:", String(tree.n_splits)];
     if (tree.probability !== null)
       return ["posterior probability", treeProbability(tree.probability)];
-    return ["share of the sampled trees", treeProbability(tree.share)];
+    return ["times as probable as tree 1:", treeProbability(tree.relative)];
+  }
+
+  weight(tree) {
+    const [name, number] = this.weighed(tree);
+    if (tree.probability !== null) return `${name} ${number}`;
+    const ratio = tree.rank === 1 ? "the most probable" : `${number} times as probable as tree 1`;
+    return `${ratio}, ${treeProbability(tree.share)} of the sampled trees`;
   }
 
   show(place) {
@@ -144,7 +151,7 @@ class TreeBrowser {
   captionParts() {
     const tree = this.tree;
     const parts = [make("b", {}, `Tree ${tree.rank} of ${this.report.trees.length}`)];
-    if (this.report.fit.task !== "anomalies") parts.push(this.weighed(tree).join(" "));
+    if (this.report.fit.task !== "anomalies") parts.push(this.weight(tree));
     if (tree.variants > 1) parts.push(counted(tree.variants, "variant"));
     parts.push(`${counted(tree.n_splits, "split")}, depth ${tree.depth}`);
     if (tree.log_reward !== null) parts.push(`log reward ${short(tree.log_reward, 6)}`);
