@@ -28,6 +28,9 @@ def chromium():
         browser.close()
 
 
+PATIENCE = 180_000  # milliseconds: a page that hangs fails, a busy machine does not
+
+
 @pytest.fixture
 def opened(chromium, tmp_path):
     """Open the report of a kind; at the end nothing may have failed or been asked for."""
@@ -39,6 +42,7 @@ def opened(chromium, tmp_path):
         options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"} | options
         contexts.append(chromium.new_context(**options))
         page = contexts[-1].new_page()
+        page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: wrong.append(message.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on(
