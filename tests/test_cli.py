@@ -94,8 +94,9 @@ def test_predict_reads_standard_input_and_writes_standard_output(table, model):
     assert as_json["rows"] == 150
 
 
-def test_demo_runs_without_files_or_network(tmp_path):
-    done = process("demo", "--json", cwd=tmp_path)
+def test_demo_needs_and_leaves_no_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = dtgfn("demo", "--json")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["held_out"]["accuracy"] >= 0.9

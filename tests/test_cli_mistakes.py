@@ -80,7 +80,7 @@ FILES = [
     (1, "predict model.dtgfn nope.csv", "There is no file 'nope.csv'; check the path"),
     (1, "predict nope.dtgfn new.csv", "There is no file 'nope.dtgfn'; check the path"),
     (1, "predict data.csv new.csv", "'data.csv' is not a dtgfn model; give a file"),
-    (1, "predict empty.csv new.csv", "'empty.csv' is empty; give a file that dtgfn fit has written"),
+    (1, "predict empty.csv new.csv", "'empty.csv' is empty; give a file that dtgfn fit"),
     (1, "predict newer.dtgfn new.csv", "'newer.dtgfn' was written by a newer dtgfn"),
     (1, "predict other.dtgfn new.csv", "'other.dtgfn' holds"),
     (1, "predict cut.dtgfn new.csv", "'cut.dtgfn' is damaged"),
@@ -311,7 +311,7 @@ def test_a_bug_says_that_it_is_one_and_how_to_see_more(monkeypatch, capsys):
     def load(path):
         raise KeyError(str(path))
 
-    monkeypatch.setattr("dtgfn.storage.load", load)
+    monkeypatch.setattr("dtgfn.cli.show.load_model", load)
     monkeypatch.setattr(sys, "argv", ["dtgfn", "show", "m.dtgfn"])
     monkeypatch.delenv("DTGFN_TRACEBACK", raising=False)
     with pytest.raises(SystemExit) as ended:
