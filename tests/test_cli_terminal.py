@@ -157,6 +157,14 @@ def test_a_reader_that_goes_away_is_no_failure(model):
     assert done.stdout == "{\n" or len(done.stdout) > 2
 
 
+def test_a_full_disk_behind_standard_output_is_told(model):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*DTGFN, "show", model], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"dtgfn: Standard output cannot be written: No space left")
+    assert done.stderr.count(b"\n") == 1
+
+
 def test_an_interrupted_command_leaves_nothing_behind(tmp_path):
     out = tmp_path / "m.dtgfn"
     process = subprocess.Popen(
