@@ -3,6 +3,7 @@
 import gzip
 import resource
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -262,12 +263,15 @@ def test_misuse(line, said):
     assert said in one_sentence(dtgfn(*line.split()), 2)
 
 
-@pytest.fixture
+@contextmanager
 def little_room():
-    """A limit on the size of files, which stands for a full disk."""
+    """A limit on the size of files, which stands for a full disk; no longer, as pytest writes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize(
@@ -281,12 +285,10 @@ def little_room():
     ],
     ids=["predict", "report", "export", "fit"],
 )
-def test_no_room_on_the_disk_leaves_nothing_behind(
-    line, folder, tmp_path, monkeypatch, little_room
-):
+def test_no_room_on_the_disk_leaves_nothing_behind(line, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
-    little_room()
-    done = dtgfn(*line.format(tmp_path).split())
+    with little_room():
+        done = dtgfn(*line.format(tmp_path).split())
     assert "File too large" in one_sentence(done, 1)
     assert list(tmp_path.iterdir()) == []
 
