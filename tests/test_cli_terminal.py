@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -158,7 +159,7 @@ def test_a_reader_that_goes_away_is_no_failure(model):
 
 
 def test_a_full_disk_behind_standard_output_is_told(model):
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         done = subprocess.run([*DTGFN, "show", model], stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1
     assert done.stderr.startswith(b"dtgfn: Standard output cannot be written: No space left")
