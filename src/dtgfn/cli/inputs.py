@@ -108,15 +108,15 @@ def _oddity(texts: list[str]) -> str | None:
             f"looks like dates but counts as {len(distinct)} categories; turn it into numbers "
             "first (days since a fixed date)"
         )
-    if len(distinct) > FEW_TEXTS and all(LIKE_A_NUMBER.fullmatch(text) for text in distinct):
-        return (
-            f"looks like numbers such as {words[0]!r} but counts as {len(distinct)} categories; "
-            "write them with a decimal point and nothing else"
-        )
     if len(words) < len(distinct) / 2 and len(distinct) > FEW_TEXTS:
         return (
             f"is mostly numbers but holds {words[0]!r}, so all of it counts as {len(distinct)} "
             "categories; mend that cell or empty it"
+        )
+    if len(distinct) > FEW_TEXTS and all(LIKE_A_NUMBER.fullmatch(text) for text in distinct):
+        return (
+            f"looks like numbers such as {words[0]!r} but counts as {len(distinct)} categories; "
+            "write them with a decimal point and nothing else"
         )
     if len(distinct) == len(texts) >= MANY_TEXTS:
         return "has another text in every row, as an identifier has; name it in --text-columns"
