@@ -170,6 +170,14 @@ def test_numbers_written_otherwise_are_pointed_out(cells, noted, tmp_path):
     assert noted in one_sentence(done, 0)
 
 
+def test_numbers_that_parquet_holds_as_text_are_pointed_out(tmp_path):
+    frame = pd.DataFrame({"x": [str(k) for k in range(8)], "y": [0, 1] * 4})
+    frame.to_parquet(tmp_path / "t.parquet")
+    done = dtgfn("fit", tmp_path / "t.parquet", "--target", "y", "--inference", "exact",
+                 "--max-depth", 1, "--out", tmp_path / "m.dtgfn")  # fmt: skip
+    assert "column 'x' holds numbers as text, 8 categories" in one_sentence(done, 0)
+
+
 def test_a_single_class_is_pointed_out(tmp_path):
     pd.DataFrame({"x": [1, 2, 3], "y": "yes"}).to_csv(tmp_path / "t.csv", index=False)
     done = dtgfn("fit", tmp_path / "t.csv", "--target", "y", "--inference", "exact",

@@ -108,6 +108,8 @@ def _oddity(texts: list[str]) -> str | None:
             f"looks like dates but counts as {len(distinct)} categories; turn it into numbers "
             "first (days since a fixed date)"
         )
+    if not words and len(distinct) > FEW_TEXTS:  # in Parquet, where text is meant as text
+        return f"holds numbers as text, {len(distinct)} categories; store them as numbers"
     if len(words) < len(distinct) / 2 and len(distinct) > FEW_TEXTS:
         return (
             f"is mostly numbers but holds {words[0]!r}, so all of it counts as {len(distinct)} "
