@@ -1,5 +1,6 @@
 """The command line as a person uses it: real files, exit codes 0, 1 and 2, no tracebacks."""
 
+import gzip
 import io
 import json
 import subprocess
@@ -93,8 +94,9 @@ def test_predict_reads_standard_input_and_writes_standard_output(table, model):
     assert as_json["rows"] == 150
 
 
-def test_demo_runs_without_files_or_network(tmp_path):
-    done = process("demo", "--json", cwd=tmp_path)
+def test_demo_needs_and_leaves_no_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = dtgfn("demo", "--json")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["held_out"]["accuracy"] >= 0.9
@@ -151,6 +153,36 @@ def test_a_detector_in_a_file_can_be_shown_and_asked(tmp_path):
     told = dtgfn("predict", tmp_path / "detector.dtgfn", tmp_path / "new.csv")
     frame = pd.read_csv(io.StringIO(told.stdout))
     assert frame["prediction"].tolist() == [1, -1]
+
+
+@pytest.mark.parametrize(
+    ("cells", "noted"),
+    [
+        ([f"{k},5" for k in range(8)], "column 'x' looks like numbers such as '0,5' but counts as"),
+        ([f"{k} %" for k in range(8)], "column 'x' looks like numbers such as '0 %' but counts as"),
+    ],
+)
+def test_numbers_written_otherwise_are_pointed_out(cells, noted, tmp_path):
+    frame = pd.DataFrame({"x": cells, "y": [0, 1] * 4})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    done = dtgfn("fit", tmp_path / "t.csv", "--target", "y", "--inference", "exact",
+                 "--max-depth", 1, "--out", tmp_path / "m.dtgfn")  # fmt: skip
+    assert noted in one_sentence(done, 0)
+
+
+def test_numbers_that_parquet_holds_as_text_are_pointed_out(tmp_path):
+    frame = pd.DataFrame({"x": [str(k) for k in range(8)], "y": [0, 1] * 4})
+    frame.to_parquet(tmp_path / "t.parquet")
+    done = dtgfn("fit", tmp_path / "t.parquet", "--target", "y", "--inference", "exact",
+                 "--max-depth", 1, "--out", tmp_path / "m.dtgfn")  # fmt: skip
+    assert "column 'x' holds numbers as text, 8 categories" in one_sentence(done, 0)
+
+
+def test_a_single_class_is_pointed_out(tmp_path):
+    pd.DataFrame({"x": [1, 2, 3], "y": "yes"}).to_csv(tmp_path / "t.csv", index=False)
+    done = dtgfn("fit", tmp_path / "t.csv", "--target", "y", "--inference", "exact",
+                 "--max-depth", 1, "--out", tmp_path / "m.dtgfn")  # fmt: skip
+    assert "column 'y' holds 'yes' in every row" in one_sentence(done, 0)
 
 
 def test_numbers_that_are_hardly_classes_are_pointed_out(tmp_path):
@@ -394,6 +426,14 @@ def test_export_writes_what_the_function_does(folder, tmp_path, suffix, format):
     written = out.read_bytes()
     assert written == (
         expected.encode() if isinstance(expected, str) else expected.SerializeToString()
+    )
+
+
+def test_export_compresses_where_the_suffix_says_so(folder, tmp_path):
+    out = tmp_path / "tree.json.gz"
+    assert dtgfn("export", folder / "model.dtgfn", "--out", out).returncode == 0
+    assert gzip.decompress(out.read_bytes()).decode() == export(
+        load(folder / "model.dtgfn"), "json"
     )
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from command_line import dtgfn
 
 from dtgfn import DTGFNClassifier, progress, save
+from dtgfn.cli.console import shows_colours
 
 DTGFN = [sys.executable, "-m", "dtgfn.cli"]
 
@@ -52,19 +54,17 @@ def test_help_is_there_before_any_library_is():
     code = (
         "import sys\n"
         "from dtgfn.cli import main\n"
-        "sys.argv = ['dtgfn', *sys.argv[1:]]\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "for line in sys.argv[1:]:\n"
+        "    sys.argv = ['dtgfn', *line.split()]\n"
+        "    try:\n        main()\n    except SystemExit:\n        pass\n"
         "heavy = {'numpy', 'pandas', 'sklearn', 'numba', 'torch', 'scipy', 'matplotlib'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
-    for words in (
-        ["--help"],
-        ["fit", "--help"],
-        ["--version"],
-        ["fti"],
-        ["fit", "--max-dept", "3"],
-    ):
-        subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
+    lines = ["--help", "fit --help", "--version", "fti", "fit --max-dept 3"]
+    done = subprocess.run([sys.executable, "-c", code, *lines], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--split-penalty" in done.stdout
+    assert "--max-dept;" in done.stderr
 
 
 def test_pipes_get_no_escape_codes(model):
@@ -76,15 +76,24 @@ def test_pipes_get_no_escape_codes(model):
 def test_colours_are_for_terminals_and_for_those_who_insist(model):
     line = [*DTGFN, "diagnose", str(model)]
     assert on_a_terminal(line)[1].startswith("\x1b[32mGOOD\x1b[0m")
-    for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
-        code, told = on_a_terminal(line, **environment)
-        assert code == 0
-        assert told.startswith("GOOD")
-        assert "\x1b" not in told
+    code, told = on_a_terminal(line, NO_COLOR="1")
+    assert code == 0
+    assert told.startswith("GOOD")
+    assert "\x1b" not in told
     with mock.patch.dict(os.environ, {"FORCE_COLOR": "1"}):
         assert "\x1b[32mGOOD" in dtgfn("diagnose", model).stdout
     with mock.patch.dict(os.environ, {"FORCE_COLOR": "1", "NO_COLOR": "1"}):
         assert "\x1b" not in dtgfn("diagnose", model).stdout
+
+
+def test_a_dumb_terminal_gets_no_colours(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours), os.fdopen(theirs, "w") as terminal:
+        for kind, coloured in (("dumb", False), ("xterm", True)):
+            monkeypatch.setenv("TERM", kind)
+            assert shows_colours(terminal) == coloured
 
 
 BAR = """
@@ -147,6 +156,14 @@ def test_a_reader_that_goes_away_is_no_failure(model):
     done = subprocess.run(["bash", "-c", command, sys.executable], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "{\n" or len(done.stdout) > 2
+
+
+def test_a_full_disk_behind_standard_output_is_told(model):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*DTGFN, "show", model], stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"dtgfn: Standard output cannot be written: No space left")
+    assert done.stderr.count(b"\n") == 1
 
 
 def test_an_interrupted_command_leaves_nothing_behind(tmp_path):

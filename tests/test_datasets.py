@@ -238,7 +238,7 @@ DAMAGE = {
         CSV[: CSV.index("2,,")],
         "holds 1 x 2 numbers, but Tiny has 3 x 2.*delete the file",
     ),
-    "cut in a line": (CSV[: CSV.index(",,bad")], "Line 3 of .* has 1 cells"),
+    "cut in a line": (CSV[: CSV.index(",,bad")], "Line 3 of .* has 1 cell"),
     "cut in a label": (CSV[:-3], "has a label 'go' that Tiny has not; delete the file"),
     "another value": (CSV.replace("0.25", "0.26"), "the checksum differs; delete the file"),
     "another label": (CSV.replace("bad", "good"), "the checksum differs; delete the file"),

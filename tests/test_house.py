@@ -237,6 +237,7 @@ ORDER = [
     "cli.sentences",
     "cli.outputs",
     "cli.inputs",
+    "cli.models",
     "cli.held_out",
     "cli.fit",
     "cli.predict",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -62,15 +63,15 @@ def read_table(
     if str(source) == "-":
         return _read_standard_input(separator, text_columns)
     path = Path(source)
-    name, what = path.name.lower(), repr(str(path))
-    if not path.exists():
+    name, what = path.name.lower(), repr(str(source))
+    if not str(source) or not path.exists():
         raise TableError(f"There is no file {what}; check the path.")
     if path.is_dir():
         raise TableError(f"{what} is a directory; name a file in it.")
     if not name.endswith(_SUFFIXES) and separator is None:
         raise TableError(
-            f"The suffix of {what} is not one of {', '.join(_SUFFIXES)}; rename it, or give a "
-            "separator."
+            f"The suffix of {what} is not one of {', '.join(_SUFFIXES)}; rename it, or give "
+            "separator=','."
         )
     if name.endswith(".parquet"):
         return _read_parquet(path, what, text_columns)
@@ -113,10 +114,10 @@ def _plain_errors(what: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise TableError(
-            f"{what} is not UTF-8 text (byte {byte:#04x}); save it as UTF-8."
-        ) from None
+        byte = f"byte {error.object[error.start]:#04x}"
+        wide = error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        why = f"{byte}: UTF-16, it seems" if wide else byte
+        raise TableError(f"{what} is not UTF-8 text ({why}); save it as UTF-8.") from None
     except (csv.Error, EOFError, zlib.error, OSError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise TableError(f"{what} cannot be read: {reason.rstrip('.')}.") from None
@@ -132,11 +133,21 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
                 "has a first line that names columns, but no rows below it" if first else "is empty"
             )
             raise TableError(f"{what} {wrong}; give it names in the first line, then rows.")
+        if any("\0" in cell for record in first for cell in record):
+            raise TableError(
+                f"{what} holds zero bytes, which no text has; save it as CSV in UTF-8, not UTF-16."
+            )
         names = [name.strip() for name in first[0]]
         if "" in names:
+            at_end = names.index("") + 1 == len(names) > 1
+            way_out = (
+                "end lines without a separator"
+                if at_end
+                else "write the file without the row index"
+            )
             raise TableError(
                 f"Column {names.index('') + 1} of {what} has no name in the first line; name it, "
-                "or write the file without the row index."
+                f"or {way_out}."
             )
         check_names(names)
         _refuse_other_separator(names, what, separator)
@@ -163,6 +174,7 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
             raise TableError(f"{what} cannot be read: {str(error).strip()}.") from None
         if frame.iloc[:, -1].isna().any():  # so pandas may have filled up a short row
             _refuse_ragged(stream, what, separator, len(names))
+    _refuse_infinity(frame, what)
     _warn_of_padding(names, first[1:], text_columns)
     columns = [
         column if column.name in text_columns else numbers_if_all_parse(column)
@@ -191,9 +203,10 @@ def _warn_of_padding(
 
 def _refuse_other_separator(names: list[str], what: str, separator: str) -> None:
     """Refuse a file whose only column has a name that looks like several."""
-    for other, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars"), (",", "commas")):
+    known = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+    for other, called in known.items():
         if len(names) == 1 and other != separator and other in names[0]:
-            wanted = "tabs" if separator == "\t" else "commas"
+            wanted = known.get(separator, repr(separator))
             raise TableError(
                 f"The first line of {what} has {called}, not {wanted}, between its names; save it "
                 f"with {wanted}, or give separator={other!r}."
@@ -213,8 +226,25 @@ def _refuse_ragged(stream: TextIO, what: str, separator: str, width: int) -> Non
     for line, record in _records(stream, separator):
         if len(record) != width:
             raise TableError(
-                f"Line {line} of {what} has {len(record)} cells, but the first line names {width} "
-                "columns; give every line the same number of cells."
+                f"Line {line} of {what} has {_count(len(record), 'cell')}, but the first line "
+                f"names {_count(width, 'column')}; give every line the same number of cells."
+            )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _refuse_infinity(frame: Any, what: str) -> None:
+    """Refuse infinite numbers in the words of a file, whose rows count from 1."""
+    import numpy as np
+
+    for name, values in frame.select_dtypes("float").items():
+        infinite = np.flatnonzero(np.isinf(values.to_numpy(dtype=float, na_value=np.nan)))
+        if infinite.size:
+            raise TableError(
+                f"Column {name!r} of {what} contains infinity, or a number too large, in row "
+                f"{infinite[0] + 1} below the names; give a smaller number, or an empty cell."
             )
 
 
@@ -231,7 +261,8 @@ def _read_parquet(source: Path | io.BytesIO, what: str, text_columns: Collection
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise TableError(f"{what} cannot be read as Parquet: {reason.rstrip('.')}.") from None
     if len(frame) == 0:
-        raise TableError(f"{what} has columns but no rows.")
+        raise TableError(f"{what} has columns but no rows; give it some.")
+    _refuse_infinity(frame, what)
     for name in frame.columns.intersection(list(text_columns)):
         frame[name] = frame[name].map(label, na_action="ignore").astype(object)
     return as_table(frame)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -224,14 +225,22 @@ ENGINE_OPTIONS = {
     "mcmc": ("n_chains", "n_steps"),
     "smc": ("n_particles", "n_sweeps"),
 }
+WHOLE_OPTIONS = ("memory_budget", "n_chains", "n_particles", "n_steps", "n_sweeps")
 
 
 def check_options(engine: str, options: dict[str, Any], also: tuple[str, ...] = ()) -> None:
-    """Refuse an option that the engine does not have."""
+    """Refuse an option that the engine does not have, or that is no number where it must be."""
     known = (*ENGINE_OPTIONS[engine], *also)
-    for name in options:
+    parameters = inspect.signature(infer).parameters
+    for name, value in options.items():
+        if name in parameters:
+            raise ValueError(
+                f"{name} is a parameter, not an option of engine {engine!r}; give it by itself."
+            )
         if name not in known:
-            everything = [*known, *inspect.signature(infer).parameters]
+            everything = [*known, *parameters]
             similar = difflib.get_close_matches(name, everything, 1)
             way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
             raise ValueError(f"{name!r} is not an option of engine {engine!r}; {way_out}")
+        if name in WHOLE_OPTIONS and not isinstance(value, Integral | None):
+            raise ValueError(f"{name}={value!r} is not usable; give a whole number from 1.")

@@ -138,8 +138,8 @@ def table(
     store = Store(store_path(experiment, folder))
     if not len(store):
         raise ValueError(
-            f"There are no records of {name!r} in {str(folder)!r}; measure them with: "
-            f"dtgfn bench run {name}{' --quick' if quick else ''}"
+            f"There are no records of {name!r} in {str(folder)!r}; dtgfn bench run {name}"
+            f"{' --quick' if quick else ''} measures them."
         )
     page = _write_page(experiment, store, folder, quick)
     say(page.read_text(encoding="utf-8"), end="")

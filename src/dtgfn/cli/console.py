@@ -18,6 +18,9 @@ def say(text: str, end: str = "\n") -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
+    except OSError as error:  # a full disk, say
+        why = error.strerror or str(error)
+        raise ValueError(f"Standard output cannot be written: {why}; make room for it.") from None
 
 
 def note(sentence: str) -> None:

@@ -9,10 +9,10 @@ import typer
 
 from dtgfn.cli.console import print_json, say
 from dtgfn.cli.held_out import held_out_text, score
-from dtgfn.cli.options import AsJson, MisuseError, Quiet
+from dtgfn.cli.options import AsJson, Quiet
 from dtgfn.cli.outputs import check_out
-from dtgfn.cli.parameters import complete
-from dtgfn.cli.report import make_report, write_page
+from dtgfn.cli.parameters import check_choice, complete
+from dtgfn.cli.report import check_page, make_report, write_page
 
 # scikit-learn's tables, and as many thresholds as keep each a matter of seconds.
 TABLES = {"iris": 99, "wine": 19, "breast-cancer": 9}
@@ -48,11 +48,11 @@ def demo(
     from dtgfn.storage import check_replaceable, save
     from dtgfn.summary import summarise, summary_text
 
-    if table not in TABLES:
-        raise MisuseError(f"--table {table} is not known; give one of {', '.join(TABLES)}.")
-    for path in filter(None, (out, report)):
-        check_out(path)
+    check_choice("--table", table, tuple(TABLES))
+    if report is not None:
+        check_page(report)
     if out is not None:
+        check_out(out)
         check_replaceable(out)
     shown = not (as_json or quiet)
     X, y, X_test, y_test = _rows(table)

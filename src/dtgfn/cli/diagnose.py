@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dtgfn.cli.console import note, paint, print_json, say
+from dtgfn.cli.models import load_with_posterior
 from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet
 from dtgfn.cli.parameters import number, read_value
 from dtgfn.cli.sentences import in_flags
@@ -42,18 +43,11 @@ def diagnose(
 
     """
     from dtgfn.report.trust import trust_section
-    from dtgfn.storage import load
 
     seconds = read_value("--time-budget", time_budget, number)
     if not seconds > 0:
         raise MisuseError(f"--time-budget {time_budget} is out of range; give seconds above 0.")
-    fitted = load(model)
-    if not hasattr(fitted, "posterior_"):
-        raise ValueError(
-            f"{str(model)!r} is an anomaly detector, whose trees have no one posterior to judge; "
-            "score it on rows you know with: dtgfn report --data."
-        )
-    posterior = fitted.posterior_
+    posterior = load_with_posterior(model, "judge").posterior_
     shown = not (as_json or quiet)
     truth = _exact(posterior, seconds, shown) if exact else None
     told: dict[str, Any] = {"engine": posterior.engine, **trust_section(posterior, truth)}

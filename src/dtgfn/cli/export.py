@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dtgfn.cli.console import say
+from dtgfn.cli.models import load_with_posterior
 from dtgfn.cli.options import MisuseError, Model, Quiet
 from dtgfn.cli.outputs import check_out, table_bytes, write_whole
 from dtgfn.cli.parameters import check_choice, complete
@@ -60,7 +62,6 @@ def export(
 
     """
     from dtgfn.progress import progress_bar
-    from dtgfn.storage import load
 
     chosen = format or _format_of(out)
     if chosen == "sklearn":
@@ -74,7 +75,7 @@ def export(
     if out != "-":
         check_out(Path(out), model)
     which = _which(tree)
-    fitted = load(model)
+    fitted = load_with_posterior(model, "export")
     with progress_bar(not quiet) as progress:
         progress(f"writing {chosen}", 0.0)
         content = _content(fitted, chosen, which, Path(out))
@@ -115,4 +116,5 @@ def _content(model: Any, format: str, which: int | str, out: Path) -> bytes:
         frame = distinct_rules(model) if which == "all" else leaf_rules(model, which)
         return table_bytes(frame, out)
     made = export(model, format, trees=which)
-    return made.encode() if isinstance(made, str) else bytes(made.SerializeToString())
+    content = made.encode() if isinstance(made, str) else bytes(made.SerializeToString())
+    return gzip.compress(content, mtime=0) if out.suffix.lower() == ".gz" else content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -86,11 +87,13 @@ def fit(
 
     share = None if test_size is None else read_value("--test-size", test_size, number)
     _check_choices(task, target, share, held_out)
-    check_out(out, data, *([held_out] if held_out else []))
-    values = read_parameters(parameters)
-    model = _estimator(task, values, verbose=not (as_json or quiet))
+    _check_roles(target, sample_weight, names(drop))
+    values, shown = read_parameters(parameters), not (as_json or quiet)
+    check_out(out, *filter(None, (data, held_out)))
     check_replaceable(out)
-    as_text, shown = names(text_columns), not (as_json or quiet)
+    if values.get("checkpoint") == out:
+        raise MisuseError(f"--checkpoint and --out are both {str(out)!r}; name two files.")
+    model, as_text = _estimator(task, values, verbose=shown), names(text_columns)
     table = inputs.read(data, separator, as_text, shown)
     rows = _training_rows(inputs.drop(table, names(drop)), target, sample_weight, task)
     inputs.note_odd_columns(rows.table, as_text)
@@ -141,6 +144,16 @@ def _check_choices(
         raise MisuseError(f"--test-size {test_size} is out of range; give a share between 0 and 1.")
 
 
+def _check_roles(target: str | None, sample_weight: str | None, dropped: Sequence[str]) -> None:
+    """Refuse a column that is to be two things at once."""
+    roles = {"--target": target, "--sample-weight": sample_weight}
+    for flag, name in roles.items():
+        if name is not None and name in dropped:
+            raise MisuseError(f"{flag} {name!r} is among --drop as well; take it out of one.")
+    if target is not None and target == sample_weight:
+        raise MisuseError(f"--target and --sample-weight are both {target!r}; name two columns.")
+
+
 def _estimator(task: str, values: dict[str, Any], verbose: bool) -> Any:
     """The estimator of a task, with the parameters that were given."""
     from dtgfn import estimators
@@ -187,6 +200,11 @@ def _target(column: Column, task: str) -> Any:
     if task == "regress":
         return column.values
     n_values = len(pandas.unique(column.values))
+    if task == "classify" and n_values == 1:
+        note(
+            f"column {column.name!r} holds {column.values[0]!r} in every row, so there is nothing "
+            "to tell apart; add rows of another class."
+        )
     if task == "classify" and column.kind == "number" and n_values > MANY_LABELS:
         note(
             f"column {column.name!r} holds {n_values} different numbers, each a class of its own "

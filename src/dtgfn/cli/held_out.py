@@ -52,13 +52,18 @@ def _read(
     classes: Any,
 ) -> tuple[Table, Any]:
     """Read a table and take the truth out, as text where classes are text."""
-    from dtgfn.tables import split_column
+    from dtgfn.tables import listing, split_column
 
     if target is not None and any(isinstance(name, str) for name in classes):
         text_columns = [*text_columns, target]
     table = inputs.read_known(source, separator, text_columns, progress)
     if target is None:
         return table, None
+    if target not in table.names:
+        raise ValueError(
+            f"There is no column {target!r} in the held-out rows of {source!r}; "
+            f"the columns are {listing(table.names)}."
+        )
     column, table = split_column(table, target)
     inputs.check_target(column)
     return table, inputs.labels(column) if column.kind == "boolean" else column.values

@@ -18,6 +18,9 @@ FEW_TEXTS = 5  # as many may well be codes, of which some look like numbers
 MANY_TEXTS = 30  # rows from which texts that never repeat look like an identifier
 LIKE_A_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
 
+# with a decimal comma, thousands apart, a unit of money or a percent sign
+LIKE_A_NUMBER = re.compile(r"[-+]?[$€£]? ?\d[\d.,' ]*[$€£%]?")
+
 
 def read(source: str, separator: str | None, text_columns: Sequence[str], progress: bool) -> Table:
     """Read a table to fit to, and tell what was guessed; ``text_columns`` must be there."""
@@ -105,10 +108,17 @@ def _oddity(texts: list[str]) -> str | None:
             f"looks like dates but counts as {len(distinct)} categories; turn it into numbers "
             "first (days since a fixed date)"
         )
+    if not words and len(distinct) > FEW_TEXTS:  # in Parquet, where text is meant as text
+        return f"holds numbers as text, {len(distinct)} categories; store them as numbers"
     if len(words) < len(distinct) / 2 and len(distinct) > FEW_TEXTS:
         return (
             f"is mostly numbers but holds {words[0]!r}, so all of it counts as {len(distinct)} "
             "categories; mend that cell or empty it"
+        )
+    if len(distinct) > FEW_TEXTS and all(LIKE_A_NUMBER.fullmatch(text) for text in distinct):
+        return (
+            f"looks like numbers such as {words[0]!r} but counts as {len(distinct)} categories; "
+            "write them with a decimal point and nothing else"
         )
     if len(distinct) == len(texts) >= MANY_TEXTS:
         return "has another text in every row, as an identifier has; name it in --text-columns"

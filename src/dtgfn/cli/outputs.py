@@ -18,6 +18,10 @@ TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
 def check_out(path: Path, *inputs: str | Path) -> None:
     """Refuse before the work, not after it, what cannot or must not be written."""
+    if str(path) == "-":  # for a file of that name there is ./-
+        raise ValueError(
+            "--out - would be text on standard output, which this is not; name a file."
+        )
     for source in map(Path, inputs):
         if path.exists() and source.exists() and path.samefile(source):
             raise ValueError(f"--out {str(path)!r} would overwrite its own input; name another.")

@@ -116,7 +116,10 @@ def weights(text: str) -> str | dict[str, float]:
     if "=" not in text:
         return text
     pairs = [pair.rpartition("=") for pair in text.split(",")]
+    names = [name for name, _, _ in pairs]
     for name, equals, _ in pairs:
+        if names.count(name) > 1:
+            raise ValueError(f"{text!r} has {name!r} twice")
         if not equals or not name:
             raise ValueError(f"{text!r} has no weight for each class, as in yes=3,no=1")
     return {name.strip(): number(weight) for name, _, weight in pairs}

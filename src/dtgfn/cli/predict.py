@@ -11,6 +11,7 @@ import typer
 
 from dtgfn.cli import inputs
 from dtgfn.cli.console import print_json, say
+from dtgfn.cli.models import load_model
 from dtgfn.cli.options import AsJson, Data, MisuseError, Model, Quiet, Separator, names
 from dtgfn.cli.outputs import check_out, check_table_suffix, table_bytes, write_whole
 from dtgfn.cli.parameters import check_choice, complete, number, read_value, weights
@@ -77,13 +78,11 @@ def predict(
     """
     import pandas
 
-    from dtgfn.storage import load
-
     level = None if interval is None else read_value("--interval", interval, number)
     if out != "-":
         check_out(Path(out), data, model)
         check_table_suffix(Path(out))
-    fitted = load(model)
+    fitted = load_model(model)
     asked = _read_question(fitted, level, uncertainty, tree, class_prior)
     shown, copied = not (as_json or quiet), names(keep)
     known = (*inputs.text_columns_of(fitted), *copied)
@@ -93,10 +92,10 @@ def predict(
     pieces = _predictions(fitted, table, asked, shown)
     if out == "-" and not as_json:  # as they come, but not into the bar
         for piece in list(pieces) if sys.stdout.isatty() else pieces:
-            part = copies.iloc[piece.index].join(piece)
+            part = _beside(copies.iloc[piece.index], piece)
             say(part.to_csv(index=False, header=bool(piece.index[0] == 0)), end="")
         return
-    frame = copies.join(pandas.concat(list(pieces)))
+    frame = _beside(copies, pandas.concat(list(pieces)))
     if out != "-":
         write_whole(Path(out), table_bytes(frame, Path(out)))
     if as_json:
@@ -138,6 +137,10 @@ def _read_question(
     shares = None
     if prior is not None:
         typed = read_value("--class-prior", prior, weights)
+        if isinstance(typed, str) and typed != "uniform":
+            raise MisuseError(
+                f"--class-prior {typed} is not known; give uniform, or as in yes=0.2,no=0.8."
+            )
         shares = inputs.by_label(typed, model.classes_)
     return _Question(interval, uncertainty, tree, shares)
 
@@ -150,6 +153,15 @@ def _copies(table: Table, copied: tuple[str, ...]) -> pandas.DataFrame:
 
     found = {name: split_column(table, name)[0].values for name in copied}
     return pandas.DataFrame(found, index=range(table.n_rows))
+
+
+def _beside(copies: pandas.DataFrame, answers: pandas.DataFrame) -> pandas.DataFrame:
+    """Copied columns, then the answers; one name must not stand for both."""
+    for name in copies.columns.intersection(answers.columns):
+        raise ValueError(
+            f"--keep {name!r} is also the name of a column of predictions; rename it in the table."
+        )
+    return copies.join(answers)
 
 
 def _predictions(

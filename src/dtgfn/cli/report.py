@@ -9,6 +9,7 @@ import typer
 
 from dtgfn.cli.console import print_json, say
 from dtgfn.cli.held_out import read_for_model
+from dtgfn.cli.models import load_model
 from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet, Separator, Target
 from dtgfn.cli.outputs import check_out, write_whole
 
@@ -44,15 +45,13 @@ def report(
       dtgfn report model.dtgfn --json
 
     """
-    from dtgfn.storage import load
-
     if out is None and not as_json and not open_it:
         raise MisuseError("There is nothing to do; give --out report.html, --open or --json.")
     if target is not None and data is None:
         raise MisuseError("--target names the truth in held-out rows; give them with --data.")
     if out is not None:
-        check_out(out, model, *([data] if data else []))
-    fitted, shown = load(model), not (as_json or quiet)
+        check_page(out, model, *([data] if data else []))
+    fitted, shown = load_model(model), not (as_json or quiet)
     X = y = None
     if data is not None:
         X, y = read_for_model(fitted, data, target, separator, shown)
@@ -75,6 +74,13 @@ def make_report(model: Any, X: Any, y: Any, title: str | None, progress: bool) -
     with progress_bar(progress) as show:
         show("gathering the report", 0.0)
         return Report(model, X, y, title=title)
+
+
+def check_page(path: Path, *inputs: str | Path) -> None:
+    """Refuse a name under which a page is not expected, as that of a table is."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise MisuseError(f"The suffix of {str(path)!r} is not .html; name a page such as r.html.")
+    check_out(path, *inputs)
 
 
 def write_page(path: Path, made: Report) -> None:

@@ -38,7 +38,7 @@ def in_flags(sentence: str) -> str:
         name, value = match.groups()
         if name not in _FLAGS:
             return match[0]
-        bare = value[1:-1] if re.fullmatch(r"'[^'\s;|\\]+'", value) else value
+        bare = value[1:-1] if re.fullmatch(r"'[\w.:/-]+'", value) else value
         return f"{_FLAGS[name]} {bare}"
 
     sentence = _GIVEN.sub(given, sentence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dtgfn.cli.console import print_json, say
+from dtgfn.cli.models import load_model
 from dtgfn.cli.options import AsJson, Model
 
 
@@ -15,10 +16,9 @@ def show(model: Model, as_json: AsJson = False) -> None:
       dtgfn show model.dtgfn --json
 
     """
-    from dtgfn.storage import load
     from dtgfn.summary import summarise, summary_text
 
-    summary = summarise(load(model))
+    summary = summarise(load_model(model))
     if as_json:
         print_json(summary)
     else:

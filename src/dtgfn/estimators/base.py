@@ -15,7 +15,7 @@ from dtgfn.checks import check_choice
 from dtgfn.estimators.columns import TableEstimator
 from dtgfn.estimators.explained import ExplainedEstimator
 from dtgfn.forest import Forest, average
-from dtgfn.inference import ENGINES, infer
+from dtgfn.inference import ENGINES, check_options, infer
 from dtgfn.kernels import Codes, Floats
 from dtgfn.leaves import LeafModel
 from dtgfn.posterior import TreePosterior
@@ -210,6 +210,8 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             raise ValueError(
                 f"options={self.options!r} is not usable; give a dict of option and value, or None."
             )
+        if self.inference in ENGINES:  # else infer refuses it
+            check_options(self.inference, self.options or {}, also=("column_share",))
         if self.inference != "gfn":
             return self._other_options()
         named = ("leaf_order", "objective", "loss", "n_steps", "preset", "device")
