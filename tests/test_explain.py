@@ -38,6 +38,7 @@ from dtgfn.importances import co_occurrence, column_gains, effective_trees, impo
 from dtgfn.predict import leaf_probabilities
 from dtgfn.rules import distinct_rules, leaf_rules
 from dtgfn.score import leaf_log_marginal, log_likelihood
+from dtgfn.summary import summarise, summary_text
 from dtgfn.tables import as_table
 from dtgfn.tree_sets import take_trees
 from dtgfn.trees import canonical_keys, route
@@ -581,3 +582,13 @@ def test_partial_dependence_can_be_plotted(iris):
     import matplotlib.pyplot
 
     matplotlib.pyplot.close("all")
+
+
+def test_a_summary_calls_exact_only_what_was_summed():
+    X, y = [[1.0], [2.0], [8.0], [9.0]] * 5, [0, 0, 1, 1] * 5
+    said = {}
+    for engine in ("exact", "gfn"):
+        model = DTGFNClassifier(inference=engine, max_depth=1, random_state=0).fit(X, y)
+        said[engine] = summary_text(summarise(model)).splitlines()[1]
+    assert said["exact"].endswith("(exact)")
+    assert said["gfn"].endswith("(sampled, no gap left)")

@@ -484,7 +484,7 @@ def test_a_table_is_not_taken_for_codes(make):
     posterior = infer(
         [[1.0], [2.0], [8.0], [9.0]] * 5, [0, 0, 1, 1] * 5, engine="exact", max_depth=1
     )
-    with pytest.raises(TypeError, match=r"codes are no whole numbers; dtgfn\.binning\.encode"):
+    with pytest.raises(TypeError, match=r"codes are no whole numbers; posterior\.encode"):
         average_outputs(posterior, make([[1.0], [9.0]]))
 
 

@@ -81,7 +81,9 @@ def summary_text(summary: dict[str, Any], n_columns: int = 15) -> str:
         )
     best, diagnostics = summary["best_tree"], summary["diagnostics"]
     log_evidence, error = summary["log_evidence"], summary["log_evidence_error"]
-    said = "exact" if error == 0 else "one estimate" if error is None else f"+- {error:.3f}"
+    said = "one estimate" if error is None else f"+- {error:.3f}"
+    if error == 0:
+        said = "exact" if summary["engine"] == "exact" else "sampled, no gap left"
     unknown = f"not estimated by {summary['engine']}"
     evidence = unknown if log_evidence is None else f"{log_evidence:.4f} ({said})"
     share = best["probability"]
