@@ -10,7 +10,7 @@ import pytest
 import typer
 from command_line import dtgfn, write_tables
 
-from dtgfn.cli import app
+from dtgfn.cli.app import app
 
 PAGE = Path(__file__).parent.parent / "docs" / "command-line.md"
 

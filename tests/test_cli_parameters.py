@@ -6,7 +6,7 @@ import pytest
 import typer
 
 import dtgfn
-from dtgfn.cli import app
+from dtgfn.cli.app import app
 from dtgfn.cli.options import MisuseError
 from dtgfn.cli.parameters import BY_NAME, ENGINES, FLAGS, LEFT_OUT, TASKS, read_parameters
 from dtgfn.inference import ENGINES as KNOWN_ENGINES

@@ -14,6 +14,7 @@ SOURCE = Path(dtgfn.__file__).parent
 ORDER = [
     "colours",
     "checks",
+    "whole_files",
     "progress",
     "tables",
     "files",

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import re
-import secrets
 import stat
 import zipfile
 from collections.abc import Iterator
@@ -23,6 +22,8 @@ from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from dtgfn.whole_files import replacing
 
 Array = npt.NDArray[Any]
 
@@ -156,15 +157,8 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
     new = not target.exists() and not target.is_symlink()  # a link to itself does not exist
     _require(new or target.is_file(), "is not a regular file")
     _require(target.parent.is_dir(), "cannot be written: its directory does not exist")
-    temporary = target.with_name(f".dtgfn-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as stream:  # unlike tempfile's, of ordinary permissions
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)  # already gone if all went well
+    with replacing(target) as stream:
+        yield stream
 
 
 def _to_json(value: dict[str, Any]) -> bytes:

@@ -16,11 +16,14 @@ LOG_EVERY = 15.0  # seconds between the lines of a log
 class Progress(Protocol):
     """What an engine needs to report: the name of the stage and the share of it that is done."""
 
-    def __call__(self, stage: str, share: float, detail: str = "") -> None:
-        """Show that ``share`` (0..1) of ``stage`` is done, and in ``detail`` how it goes."""
+    def __call__(self, stage: str, share: float | None, detail: str = "") -> None:
+        """Show that ``share`` (0..1) of ``stage`` is done, and in ``detail`` how it goes.
+
+        None is for work that cannot tell how far it is.
+        """
 
 
-def silent(stage: str, share: float, detail: str = "") -> None:
+def silent(stage: str, share: float | None, detail: str = "") -> None:
     """Show nothing."""
 
 
@@ -56,7 +59,7 @@ def _bars(console: Any) -> Iterator[Progress]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[done]:>4}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[detail]}"),
@@ -64,10 +67,16 @@ def _bars(console: Any) -> Iterator[Progress]:
     bars = Bars(*columns, console=console, transient=True)
     tasks: dict[str, Any] = {}
 
-    def show(stage: str, share: float, detail: str = "") -> None:
+    def show(stage: str, share: float | None, detail: str = "") -> None:
         if stage not in tasks:
-            tasks[stage] = bars.add_task(stage, total=1.0, detail="")
-        bars.update(tasks[stage], completed=share, detail=detail)
+            tasks[stage] = bars.add_task(stage, total=None, detail="", done="")
+        bars.update(
+            tasks[stage],
+            total=None if share is None else 1.0,  # without a total the bar pulses
+            completed=share or 0.0,
+            detail=detail,
+            done="" if share is None else f"{share:.0%}",
+        )
 
     appears = threading.Timer(PATIENCE, bars.start)
     appears.daemon = True
@@ -86,8 +95,9 @@ def _lines() -> Iterator[Progress]:
     begun, over = time.monotonic(), threading.Event()
     now = ["working", ""]
 
-    def show(stage: str, share: float, detail: str = "") -> None:
-        now[:] = f"{stage} {share:.0%}", f", {detail}" if detail else ""
+    def show(stage: str, share: float | None, detail: str = "") -> None:
+        done = "" if share is None else f" {share:.0%}"
+        now[:] = stage + done, f", {detail}" if detail else ""
 
     def tell() -> None:
         while not over.wait(LOG_EVERY):

@@ -7,7 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from dtgfn.cli import app
+from dtgfn.cli.app import app
 
 
 def bench(*arguments):

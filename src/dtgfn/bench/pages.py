@@ -5,17 +5,16 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from dtgfn.bench.experiment import Block, Figure
 from dtgfn.bench.markup import headings, html, inline, pipe_table, plain, slug
 from dtgfn.bench.plots import NEEDS_MATPLOTLIB, new_figure
 from dtgfn.colours import INK, PAPER
+from dtgfn.whole_files import write_whole
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def write_page(
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for file_name, content in contents.items():
-        _replace(folder / file_name, content)
+        write_whole(folder / file_name, content.encode())
         written.append(folder / file_name)
     return written
 
@@ -165,28 +164,6 @@ def _within_page(prefix: str, drawn: str) -> str:
     opened, closed, rest = inner.partition(">")
     opened = re.sub(r' (width|height)="[^"]*"', "", opened)
     return opened + closed + rest.replace(INK, "currentColor").replace(PAPER, "var(--paper)")
-
-
-def _replace(target: Path, content: str) -> None:
-    """Write beside the target, then take its place in one step."""
-    with NamedTemporaryFile(
-        "w",
-        encoding="utf-8",
-        newline="\n",
-        dir=target.parent,
-        prefix=f".{target.name}.",
-        delete=False,
-    ) as stream:
-        temporary = Path(stream.name)
-        try:
-            stream.write(content)
-            stream.close()
-            temporary.chmod(0o644)  # temporary files are private, pages are not
-            temporary.replace(target)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
 
 
 _FRAME = """<!doctype html>

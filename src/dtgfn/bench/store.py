@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dtgfn.bench.experiment import Cell, Record
+from dtgfn.whole_files import write_whole
 
 
 class StoreError(ValueError):
@@ -65,9 +66,7 @@ class Store:
             self._records = {record.key: record for record in _read(self.path)}
             self._records = {record.key: record for record in wanted(self)}
             content = b"".join(map(_line, self._records.values()))
-            temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
-            temporary.write_bytes(content)
-            temporary.replace(self.path)
+            write_whole(self.path, content)
 
 
 @contextmanager

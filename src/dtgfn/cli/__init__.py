@@ -3,6 +3,13 @@
 Exit codes: 0 done, 1 refused or failed, 2 misuse, 130 interrupted (nothing is half-written).
 """
 
-from dtgfn.cli.app import app, main
+import sys
 
-__all__ = ["app", "main"]
+
+def main() -> None:
+    """Run the command line; an interrupt while it is being read ends it as quietly as later."""
+    try:
+        from dtgfn.cli.app import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()

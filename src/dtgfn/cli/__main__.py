@@ -1,5 +1,5 @@
 """``python -m dtgfn.cli`` is ``dtgfn``."""
 
-from dtgfn.cli.app import main
+from dtgfn.cli import main
 
 main()

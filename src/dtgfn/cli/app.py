@@ -45,6 +45,8 @@ def main() -> None:
         code = app(prog_name="dtgfn", standalone_mode=False)
     except KeyboardInterrupt:
         code = 130
+    except SystemExit:  # only from rich and click, when the reader of the help goes away
+        code = 0
     except typer.Abort:
         code = 1
     except UsageError as error:

@@ -56,7 +56,7 @@ def diagnose(
         from dtgfn.progress import progress_bar
 
         with progress_bar(shown) as progress:
-            progress("comparing", 0.0)
+            progress("comparing", None)
             comparison = compare(posterior, truth)
         told["comparison"] = comparison.to_dict()
     if as_json:

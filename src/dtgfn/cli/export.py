@@ -77,7 +77,7 @@ def export(
     which = _which(tree)
     fitted = load_with_posterior(model, "export")
     with progress_bar(not quiet) as progress:
-        progress(f"writing {chosen}", 0.0)
+        progress(f"writing {chosen}", None)
         content = _content(fitted, chosen, which, Path(out))
     if out == "-":
         say(content.decode().rstrip("\n"))

@@ -75,7 +75,7 @@ def score(model: Any, rows: Table, truth: Any, progress: bool) -> dict[str, Any]
     from dtgfn.progress import progress_bar
 
     with progress_bar(progress) as show:
-        show("scoring held-out rows", 0.0)
+        show("scoring held-out rows", None)
         return score_held_out(model, rows, truth)
 
 

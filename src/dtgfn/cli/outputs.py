@@ -60,7 +60,7 @@ def table_bytes(frame: pandas.DataFrame, path: Path) -> bytes:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all."""
-    from dtgfn.export import write_whole as write
+    from dtgfn.whole_files import write_whole as write
 
     try:
         write(path, content)

@@ -72,7 +72,7 @@ def make_report(model: Any, X: Any, y: Any, title: str | None, progress: bool) -
     from dtgfn.report import Report
 
     with progress_bar(progress) as show:
-        show("gathering the report", 0.0)
+        show("gathering the report", None)
         return Report(model, X, y, title=title)
 
 

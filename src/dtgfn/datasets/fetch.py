@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import os
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from dtgfn.datasets.convert import convert
 from dtgfn.datasets.registry import Entry, Source
 from dtgfn.datasets.values import Dataset, csv_text
 from dtgfn.tables import TableError
+from dtgfn.whole_files import write_whole
 
 Tell = Callable[[str], None]
 
@@ -54,7 +54,7 @@ def fetch(entry: Entry, folder: Path, tell: Tell = tell_on_stderr) -> Dataset:
             reasons.append(f"{source.url}: {_reason(error, source)}")
             continue
         path = folder / entry.file
-        _write_whole(path, csv_text(entry, data))
+        _keep(path, csv_text(entry, data))
         tell(f"{entry.name}: {len(content):,} bytes, checksum right, kept as {path}")
         return data
     raise TableError(
@@ -90,19 +90,13 @@ def _reason(error: Exception, source: Source) -> str:
     return text or type(error).__name__
 
 
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all, whoever else writes it too."""
+def _keep(path: Path, text: str) -> None:
+    """Write a table into a folder, which is made if need be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        number, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        write_whole(path, text.encode())
     except OSError as error:
         raise TableError(
             f"{path.name} cannot be kept in {str(path.parent)!r} ({error.strerror}); set "
             "DTGFN_CACHE_DIR to a folder that can be written to."
         ) from None
-    try:
-        with os.fdopen(number, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        Path(part).replace(path)
-    finally:
-        Path(part).unlink(missing_ok=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from dtgfn.export.mermaid import to_mermaid
 from dtgfn.export.onnx_graph import to_onnx
 from dtgfn.export.sklearn_tree import to_sklearn
 from dtgfn.tree_sets import TreeSet, Which, take_tree, take_trees
+from dtgfn.whole_files import write_whole
 
 __all__ = ["FORMATS", "export", "from_json"]
 
@@ -92,18 +91,3 @@ def _tree_set(source: Any, trees: Which, many: bool) -> TreeSet:
 
 def _bytes(model: Any) -> bytes:
     return bytes(model.SerializeToString())
-
-
-def write_whole(target: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all."""
-    if target.is_dir() or not target.parent.is_dir():
-        raise ValueError(f"{str(target)!r} cannot be written; give a file in a folder that exists.")
-    temporary = target.with_name(f".dtgfn-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
