@@ -95,17 +95,22 @@ class TabularSampler:
     def draw(self, n_trees, rng):
         paths = self.rollout(n_trees, 0.0, rng)
         log_pf = np.log(self.policy()[paths.action])
-        return Draws(paths.trees, paths.log_reward, log_pf, np.zeros(n_trees))
+        zeros = np.zeros(n_trees)
+        return Draws(paths.trees, paths.log_reward, log_pf, zeros, zeros.astype(bool))
 
     @property
     def finished(self):
         return self.n_learned >= self.finish_after
 
     whole_trees = True
+    ends = np.inf
     best_log_reward = -np.inf
 
     def depths(self, trajectories):
         return np.zeros((len(trajectories.trees), 1), np.int32)
+
+    def bounds(self):
+        return -np.inf, np.inf
 
     def settle(self):
         pass

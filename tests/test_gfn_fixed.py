@@ -974,9 +974,9 @@ def test_settling_twice_changes_nothing_and_training_hopes_again(monkeypatch):
     flow = sampler.graph.levels[0].flow.copy()
     sampler.settle()
     np.testing.assert_array_equal(sampler.graph.levels[0].flow, flow)
-    assert sampler.cautious
+    assert sampler.hope.cautious
     steps(sampler, 1, hard_case())
-    assert not sampler.cautious
+    assert not sampler.hope.cautious
 
 
 def test_indicators_are_summed_like_other_features():

@@ -29,8 +29,8 @@ from dtgfn.report.columns import code_value, split_unit, values_of_codes
 from dtgfn.report.example_rows import table_of
 from dtgfn.report.gather import gather, n_bytes
 from dtgfn.report.training_curves import training_curves
-from dtgfn.report.trust import trust_items
 from dtgfn.trees import route
+from dtgfn.trust_items import trust_items
 from dtgfn.uncertainty import uncertainty
 from dtgfn.variants import alike_cuts, log_variants, variant_keys
 

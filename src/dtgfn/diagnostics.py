@@ -71,22 +71,58 @@ def trust(posterior: TreePosterior) -> list[str]:
         )
     doubts += _chain_doubts(posterior.diagnostics)
     doubts += _training_doubts(posterior)
-    return doubts
+    return doubts + _drawing_doubts(posterior)
 
 
 def _training_doubts(posterior: TreePosterior) -> list[str]:
     """What a training says about itself."""
     doubts, told = [], posterior.diagnostics
-    unseen = told.get("open")
+    unseen = open_share(told)
     if unseen is not None and unseen > MOST_OPEN:
         doubts.append(
             f"{unseen:.0%} of the trees pass parts of the search space whose worth is only guessed "
             f"(should be below {MOST_OPEN:.0%})"
         )
+    elif told.get("early") and told.get("open_most", 1.0) > MOST_OPEN:
+        doubts.append(
+            f"after {told['n_steps']:,} training steps it is too early to tell what the parts of "
+            "the search space hold that nobody has looked at"
+        )
     if told.get("settled") is False:
         elbo = [entry["elbo"] for entry in posterior.history if entry.get("elbo") is not None]
         gain = f"{elbo[-1] - elbo[len(elbo) // 2]:.2f} nats in its last half" if elbo else "unknown"
         doubts.append(f"the ELBO was still rising when training ended ({gain})")
+    return doubts
+
+
+def open_share(diagnostics: dict[str, Any]) -> float | None:
+    """Share of the posterior that nobody has looked at: guessed, or proven to be less."""
+    guessed, most = diagnostics.get("open"), diagnostics.get("open_most", 1.0)
+    return None if guessed is None else min(float(guessed), float(most))
+
+
+def _drawing_doubts(posterior: TreePosterior) -> list[str]:
+    """What drawing the trees found out about the policy they were drawn from."""
+    doubts, told = [], posterior.diagnostics
+    lifted, gain = told.get("evidence_lifted", 0.0), told.get("drawing_gain", 0.0)
+    if lifted > MOST_ERROR:
+        doubts.append(
+            f"trees that are known add up to {lifted:.2g} nats more than the evidence estimated "
+            "from the drawn ones, which miss them"
+        )
+    if gain > MOST_ERROR:
+        doubts.append(
+            f"drawing trees found {gain:.2f} nats of evidence that training had missed (should be "
+            f"below {MOST_ERROR})"
+        )
+    n_trees, wanted = len(posterior.trees), told.get("wanted_trees", 0)
+    if n_trees < min(wanted, LEAST_DRAWS):
+        doubts.append(f"there was time for only {n_trees:,} of {wanted:,} trees")
+    if told.get("cut_short", 0.0) > MOST_OPEN:
+        doubts.append(
+            f"{told['cut_short']:.0%} of the trees end where there was no time to look further "
+            f"(should be below {MOST_OPEN:.0%})"
+        )
     return doubts
 
 

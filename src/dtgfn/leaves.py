@@ -2,15 +2,17 @@
 
 A leaf model sees rows only through sums over them, so that a node's sums are its children's added
 up. ``DirichletLeaf`` (classes) sums the weight of each class, ``NormalLeaf`` (numbers) the weight,
-weight x target and weight x target^2. Four compiled functions say the rest:
+weight x target and weight x target^2. Five compiled functions say the rest:
 
 - ``add_row(sums, target, weight, leaf)`` adds a row to sums [K];
 - ``log_marginal(sums, leaf)`` is log m, the log marginal likelihood of the leaf's rows;
+- ``log_partition_bound(sums, leaf)`` is at least the sum of log m over the parts of any partition
+  of the rows (docs/ceilings.md has the proofs); inf where nothing is known;
 - ``write_outputs(sums, leaf, out)`` writes what the leaf predicts [J];
 - ``row_mass(sums, leaf)`` is the weight of the rows.
 
 Compiled code chooses among models by the type of ``leaf``. A model of one's own is a
-``CustomLeaf`` (``custom_leaf.py``), whose four functions are called through pointers.
+``CustomLeaf`` (``custom_leaf.py``), whose functions are called through pointers; it has no bound.
 """
 
 from __future__ import annotations
@@ -171,6 +173,21 @@ def _dirichlet_log_marginal(counts: Floats, leaf: DirichletTerms) -> float:
 
 
 @njit(cache=True, nogil=True)
+def _dirichlet_bound(counts: Floats, leaf: DirichletTerms) -> float:
+    """Log P = sum_c log m of a pure leaf with all rows of class c: no partition does better."""
+    n_classes, a, table = counts.shape[0], leaf.concentration, leaf.gammas
+    value = 0.0
+    if table.shape[1] > 0:
+        for c in range(n_classes):
+            value += table[0, int(counts[c])] - table[1, int(counts[c])]
+        return value
+    for c in range(n_classes):
+        count = max(counts[c], 0.0)
+        value += math.lgamma(count + a) - math.lgamma(count + n_classes * a)
+    return value + n_classes * (math.lgamma(n_classes * a) - math.lgamma(a))
+
+
+@njit(cache=True, nogil=True)
 def _dirichlet_outputs(counts: Floats, leaf: DirichletTerms, out: Floats) -> None:
     """Predictive mean (n_c + a) / (n + C a)."""
     total = counts.shape[0] * leaf.concentration
@@ -208,6 +225,22 @@ def _normal_log_marginal(sums: Floats, leaf: NormalTerms) -> float:
     else:
         value = math.lgamma(shape) - math.lgamma(leaf.shape)
     value += leaf.shape * math.log(leaf.spread) - shape * math.log(posterior_spread(sums, leaf))
+    return value - 0.5 * math.log1p(n / leaf.strength) - n * leaf.unit
+
+
+@njit(cache=True, nogil=True)
+def _normal_bound(sums: Floats, leaf: NormalTerms) -> float:
+    """Log m of n rows at their leaf's mean; the prior's mean, 0, still pulls at those away from it.
+
+    In any partition the leaves' squares add up to ``squares`` at least.
+    """
+    n = sums[0]
+    if leaf.gammas.shape[0] > 0:
+        value = leaf.gammas[int(n)]
+    else:
+        value = math.lgamma(leaf.shape + 0.5 * n) - math.lgamma(leaf.shape)
+    squares = leaf.strength / (leaf.strength + n) * max(sums[2], 0.0)
+    value -= 0.5 * n * math.log(leaf.spread) + leaf.shape * math.log1p(0.5 * squares / leaf.spread)
     return value - 0.5 * math.log1p(n / leaf.strength) - n * leaf.unit
 
 
@@ -259,6 +292,11 @@ def _custom_log_marginal(sums: Floats, leaf: CustomTerms) -> float:
 
 
 @njit(nogil=True)
+def _custom_bound(sums: Floats, leaf: CustomTerms) -> float:
+    return np.inf
+
+
+@njit(nogil=True)
 def _custom_outputs(sums: Floats, leaf: CustomTerms, out: Floats) -> None:
     leaf.write_outputs(sums, leaf.numbers, out)
 
@@ -270,20 +308,25 @@ def _custom_mass(sums: Floats, leaf: CustomTerms) -> float:
 
 
 class LeafFunctions(NamedTuple):
-    """The four compiled functions of a leaf model."""
+    """The compiled functions of a leaf model."""
 
     add_row: Callable[..., None]
     log_marginal: Callable[..., float]
+    log_partition_bound: Callable[..., float]
     write_outputs: Callable[..., None]
     row_mass: Callable[..., float]
 
 
 FUNCTIONS: dict[type, LeafFunctions] = {
     DirichletTerms: LeafFunctions(
-        _add_class, _dirichlet_log_marginal, _dirichlet_outputs, _class_mass
+        _add_class, _dirichlet_log_marginal, _dirichlet_bound, _dirichlet_outputs, _class_mass
     ),
-    NormalTerms: LeafFunctions(_add_number, _normal_log_marginal, _normal_outputs, _number_mass),
-    CustomTerms: LeafFunctions(_custom_add, _custom_log_marginal, _custom_outputs, _custom_mass),
+    NormalTerms: LeafFunctions(
+        _add_number, _normal_log_marginal, _normal_bound, _normal_outputs, _number_mass
+    ),
+    CustomTerms: LeafFunctions(
+        _custom_add, _custom_log_marginal, _custom_bound, _custom_outputs, _custom_mass
+    ),
 }
 
 
@@ -297,6 +340,11 @@ def log_marginal(sums: Floats, leaf: Any) -> float:
     return FUNCTIONS[type(leaf)].log_marginal(sums, leaf)
 
 
+def log_partition_bound(sums: Floats, leaf: Any) -> float:
+    """Bound the sum of log m over the parts of any partition of the rows behind sums [K]."""
+    return FUNCTIONS[type(leaf)].log_partition_bound(sums, leaf)
+
+
 def write_outputs(sums: Floats, leaf: Any, out: Floats) -> None:
     """Write what a leaf with these sums predicts [J]."""
     FUNCTIONS[type(leaf)].write_outputs(sums, leaf, out)
@@ -307,7 +355,7 @@ def row_mass(sums: Floats, leaf: Any) -> float:
     return FUNCTIONS[type(leaf)].row_mass(sums, leaf)
 
 
-# Inside compiled code, the same four names are chosen by the type of ``leaf`` at compile time.
+# Inside compiled code, the same names are chosen by the type of ``leaf`` at compile time.
 # No annotations: numba wants both signatures alike to the letter.
 @overload(add_row)
 def _add_row(sums, target, weight, leaf):  # type: ignore[no-untyped-def]
@@ -318,6 +366,12 @@ def _add_row(sums, target, weight, leaf):  # type: ignore[no-untyped-def]
 @overload(log_marginal)
 def _log_marginal(sums, leaf):  # type: ignore[no-untyped-def]
     chosen = FUNCTIONS[leaf.instance_class].log_marginal
+    return lambda sums, leaf: chosen(sums, leaf)
+
+
+@overload(log_partition_bound)
+def _log_partition_bound(sums, leaf):  # type: ignore[no-untyped-def]
+    chosen = FUNCTIONS[leaf.instance_class].log_partition_bound
     return lambda sums, leaf: chosen(sums, leaf)
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from dtgfn.binning import Binner, encode, rule
 from dtgfn.kernels import Codes, Floats, Ints
 from dtgfn.score import Rows, Score
 from dtgfn.tables import as_table
-from dtgfn.trees import TreeBatch
+from dtgfn.trees import TreeBatch, distinct_trees
+
+ROUNDING = 1e-9  # relative, of sums over trees
 
 
 @runtime_checkable
@@ -132,7 +136,8 @@ class TreePosterior:
     @property
     def best_probability(self) -> float:
         """Posterior probability of the best tree, given the evidence."""
-        return float(np.exp(self.best_log_reward / self.score.temperature - self.log_evidence))
+        log_share = self.best_log_reward / self.score.temperature - self.log_evidence
+        return float(np.exp(np.minimum(log_share, 0.0)))
 
 
 def as_posterior(source: Any) -> TreePosterior:
@@ -165,6 +170,7 @@ def sampled_posterior(
     n_columns: int,
     engine: str,
     best: tuple[TreeBatch, float] | None = None,
+    log_z_floor: float = -math.inf,
     solution: TreeSource | None = None,
     diagnostics: dict[str, Any] | None = None,
     history: list[dict[str, Any]] | None = None,
@@ -172,7 +178,9 @@ def sampled_posterior(
     """Estimate everything a posterior tells from weighted trees [B].
 
     ``column`` [d] is the source column of each feature; ``best`` is the best tree seen anywhere (a
-    batch of one) and its log R, if that may not be among ``trees``.
+    batch of one) and its log R, if that may not be among ``trees``; ``log_z_floor`` is what log Z
+    is known to be at least. An estimate of the evidence below what known trees add up to is
+    impossible: it is lifted there, which ``diagnostics["evidence_lifted"]`` tells, in nats.
     """
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
@@ -182,7 +190,13 @@ def sampled_posterior(
     top = int(np.argmax(log_reward))
     if best is None or log_reward[top] > best[1] + 1e-9 * abs(best[1]):  # more than rounding
         best = trees[top : top + 1], float(log_reward[top])
-    return TreePosterior(
+    floor = max(log_z_floor, _known_mass(trees, log_reward, best[1], score.temperature))
+    diagnostics = dict(diagnostics or {})
+    if log_evidence < floor:
+        diagnostics["evidence_lifted"] = floor - log_evidence
+        log_evidence_error = max(log_evidence_error, floor - log_evidence)
+        log_evidence = floor
+    posterior = TreePosterior(
         trees=trees,
         log_reward=log_reward,
         log_prob=log_prob,
@@ -191,12 +205,42 @@ def sampled_posterior(
         log_evidence_error=log_evidence_error,
         best_tree=best[0],
         best_log_reward=best[1],
-        column_inclusion=weight @ used,
+        column_inclusion=np.minimum(weight @ used, 1.0),
         size_probability=np.asarray(np.bincount(trees.n_splits, weights=weight), dtype=np.float64),
         rows=rows,
         score=score,
         engine=engine,
         solution=solution,
-        diagnostics=diagnostics or {},
+        diagnostics=diagnostics,
         history=history or [],
     )
+    check_possible(posterior)
+    return posterior
+
+
+def _known_mass(trees: TreeBatch, log_reward: Floats, best: float, temperature: float) -> float:
+    """Log of what distinct trees [B] add up to, and at least what the best one is."""
+    first, _ = distinct_trees(trees)
+    return max(float(logsumexp(log_reward[first] / temperature)), best / temperature)
+
+
+def check_possible(posterior: TreePosterior) -> None:
+    """Refuse to hand out what cannot be; nobody should ever see it, but a wrong answer is worse."""
+    slack = ROUNDING * max(1.0, abs(posterior.log_evidence))
+    best = posterior.best_log_reward / posterior.score.temperature
+    elbo = posterior.diagnostics.get("elbo", -math.inf)
+    shares = np.concatenate([posterior.column_inclusion, posterior.size_probability])
+    wrong = {
+        "the best tree outweighs all trees": best > posterior.log_evidence + slack,
+        "the ELBO is above the evidence it bounds": elbo > posterior.log_evidence + slack,
+        "a share is no probability": not ((shares >= 0) & (shares <= 1 + ROUNDING)).all(),
+        "the sizes do not add up": abs(posterior.size_probability.sum() - 1) > 1e-6,
+        "a weight is not finite": np.isnan(posterior.log_weight).any()
+        or posterior.log_weight.max(initial=-math.inf) == math.inf,
+    }
+    for what, found in wrong.items():
+        if found:
+            raise ArithmeticError(
+                f"The {posterior.engine} engine contradicts itself ({what}), so its posterior "
+                "cannot be used; please report this table as a bug, and try another engine."
+            )

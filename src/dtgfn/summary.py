@@ -10,6 +10,7 @@ import numpy as np
 from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain import tree_text
+from dtgfn.verdict import verdict
 
 
 def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
@@ -26,10 +27,12 @@ def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any
     if isinstance(model, DTGFNAnomalyDetector):
         return _detector_summary(model)
     posterior = model.posterior_
+    judged = verdict(posterior)
     inclusion = zip(model.binner_.column_names, posterior.column_inclusion, strict=True)
     return {
         "estimator": type(model).__name__,
         "engine": posterior.engine,
+        "verdict": {name: judged[name] for name in ("level", "sentence", "doubts")},
         "settings": _settings(model),
         "rows": float(posterior.rows.weight.sum()),
         "classes": None if posterior.classes is None else posterior.class_names,
@@ -82,17 +85,21 @@ def summary_text(summary: dict[str, Any], n_columns: int = 15) -> str:
     best, diagnostics = summary["best_tree"], summary["diagnostics"]
     log_evidence, error = summary["log_evidence"], summary["log_evidence_error"]
     said = "one estimate" if error is None else f"+- {error:.3f}"
-    if error == 0:
-        said = "exact" if summary["engine"] == "exact" else "sampled, no gap left"
+    if summary["engine"] == "exact":
+        said = "exact"
+    elif diagnostics.get("exact") is True:
+        said = "sampled, no gap left"
     unknown = f"not estimated by {summary['engine']}"
     evidence = unknown if log_evidence is None else f"{log_evidence:.4f} ({said})"
     share = best["probability"]
     probability = "" if share is None else f"posterior probability {share:.3g}, "
     classes = "" if summary["classes"] is None else f", {len(summary['classes'])} classes"
     lines = [
-        f"Posterior over decision trees ({summary['engine']} engine): {summary['rows']:g} rows, "
+        f"Posterior over decision trees ({summary['engine']} engine, fit: "
+        f"{summary['verdict']['level']}): {summary['rows']:g} rows, "
         f"{len(summary['columns'])} columns{classes} "
         f"({diagnostics['seconds']:.2f} s)",
+        *_doubtful(summary["verdict"]),
         f"log evidence     {evidence}",
         f"splits per tree  {summary['mean_splits']:.2f} on average; " + _sizes(summary),
         "",
@@ -108,6 +115,13 @@ def summary_text(summary: dict[str, Any], n_columns: int = 15) -> str:
     if len(summary["columns"]) > n_columns:
         lines.append(f"  ... and {len(summary['columns']) - n_columns} more (--json lists all)")
     return "\n".join(lines)
+
+
+def _doubtful(judged: dict[str, Any]) -> list[str]:
+    """What speaks against a fit, where it is not good."""
+    if judged["level"] == "good":
+        return []
+    return [f"! {judged['sentence']}", *(f"! {doubt}" for doubt in judged["doubts"])]
 
 
 def _known(value: float) -> float | None:

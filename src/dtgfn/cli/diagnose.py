@@ -42,7 +42,7 @@ def diagnose(
       dtgfn diagnose model.dtgfn --exact --time-budget 30
 
     """
-    from dtgfn.report.trust import trust_section
+    from dtgfn.verdict import verdict
 
     seconds = read_value("--time-budget", time_budget, number)
     if not seconds > 0:
@@ -50,7 +50,7 @@ def diagnose(
     posterior = load_with_posterior(model, "judge").posterior_
     shown = not (as_json or quiet)
     truth = _exact(posterior, seconds, shown) if exact else None
-    told: dict[str, Any] = {"engine": posterior.engine, **trust_section(posterior, truth)}
+    told: dict[str, Any] = {"engine": posterior.engine, **verdict(posterior, truth)}
     if truth is not None:
         from dtgfn.diagnostics import compare
         from dtgfn.progress import progress_bar

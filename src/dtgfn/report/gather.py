@@ -38,8 +38,8 @@ from dtgfn.report.explorer import explore, explorer_forest, forest_says
 from dtgfn.report.fit_facts import posterior_facts
 from dtgfn.report.training_curves import training_curves
 from dtgfn.report.tree_nodes import probable_trees, whole
-from dtgfn.report.trust import trust_section
 from dtgfn.tables import Table, as_table
+from dtgfn.verdict import verdict
 
 MOST_IMPORTANT = 30
 MOST_TOGETHER = 15
@@ -96,7 +96,7 @@ def _posterior_report(
         **headline(model, title),
         "fit": posterior_facts(model),
         "columns": describe_columns(model.binner_),
-        "trust": trust_section(posterior),
+        "trust": verdict(posterior),
         "history": training_curves(posterior),
         "trees": _trees(model, n_trees),
         "sizes": _sizes(posterior),

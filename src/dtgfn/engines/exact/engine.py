@@ -26,7 +26,7 @@ from dtgfn.engines.exact.sampling import sample_trees
 from dtgfn.engines.exact.support import Graph, SupportLevel, build_support
 from dtgfn.engines.exact.two_levels import scratch_bytes
 from dtgfn.kernels import Codes, Floats, Ints
-from dtgfn.posterior import TreePosterior
+from dtgfn.posterior import TreePosterior, check_possible
 from dtgfn.progress import Progress, silent
 from dtgfn.score import Rows, Score, log_reward, merge_rows
 from dtgfn.trees import TreeBatch
@@ -113,7 +113,7 @@ def infer_exact(
         reward[first:last] = log_reward(trees[first:last], merged, score)
 
     budget.run_anyhow("scoring the samples")(score_trees, n_trees)
-    return TreePosterior(
+    posterior = TreePosterior(
         trees=trees,
         log_reward=reward,
         log_prob=reward / score.temperature - log_z,
@@ -122,7 +122,7 @@ def infer_exact(
         log_evidence_error=0.0,
         best_tree=best,
         best_log_reward=float(log_reward(best, merged, score)[0]),
-        column_inclusion=1.0 - root.absent[0],
+        column_inclusion=np.clip(1.0 - root.absent[0], 0.0, 1.0),
         size_probability=np.trim_zeros(root.size[0], "b"),
         rows=rows,
         score=score,
@@ -137,6 +137,8 @@ def infer_exact(
             "seconds": time.monotonic() - budget.started,
         },
     )
+    check_possible(posterior)
+    return posterior
 
 
 def compile_loops(rows: Rows, score: Score, column: Ints, n_columns: int, tail_levels: int) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from dtgfn.score import Rows, Score, log_reward, merge_rows
 from dtgfn.trees import TreeBatch, canonical_keys
 
 ENDS = ("finished", "plateau")  # of training that did not have to be broken off
+EXTRA_SHARE, EXTRA_SECONDS = 0.2, 1.0  # on top of the time budget, for drawing trees
+FEW_ROWS = 20
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def infer_gfn(
             sampler = make_sampler(rows, score, column, n_columns, settings, network_seed, threads)
         before = policy.state if policy is not None and carry is not None else None
         if state is None and before is None:
-            compile_steps(sampler, settings)
+            compile_steps(sampler, rows, score, column, n_columns, settings)
         progress("preparing (the first run compiles)", 1.0)
         begun = time.monotonic()
         if carry is not None and state is None:
@@ -129,6 +132,7 @@ def infer_gfn(
         )
         sampler.settle()
         progress("drawing trees", 0.0)
+        sampler.ends = drawing_ends(training.stopped_because, begun, time_budget)
         return draw_posterior(
             sampler,
             training,
@@ -195,20 +199,24 @@ def draw_posterior(
     """Draw trees from the trained policy and weigh them."""
     begun = time.monotonic()
     draws = sampler.draw(n_trees, rng)
+    sampler.ends = math.inf
     draw_seconds = time.monotonic() - begun
     log_weight = draws.log_weight(score.temperature)
     log_evidence, error = evidence_estimate(log_weight)
+    floor, ceiling = sampler.bounds()
+    whole = draws.trees[np.flatnonzero(~draws.cut_short)]
     merged = sampler.rows if isinstance(sampler, FixedSampler) else merge_rows(rows)
     best = best_known(sampler, training, merged, score)
     history = training.history
-    kind = TrainedFixedPolicy if isinstance(sampler, FixedSampler) else TrainedPolicy
+    fixed = isinstance(sampler, FixedSampler)
+    kind = TrainedFixedPolicy if fixed else TrainedPolicy
     posterior = sampled_posterior(
         draws.trees,
         log_reward=draws.log_reward,
         # In free order many trajectories lead to a tree: only their weights are known.
-        log_prob=draws.log_pf if isinstance(sampler, FixedSampler) else np.full(n_trees, np.nan),
+        log_prob=draws.log_pf if fixed else np.full(len(draws.trees), np.nan),
         log_weight=log_weight,
-        log_evidence=log_evidence,
+        log_evidence=min(log_evidence, ceiling),
         log_evidence_error=error,
         rows=rows,
         score=score,
@@ -216,6 +224,7 @@ def draw_posterior(
         n_columns=n_columns,
         engine="gfn",
         best=best,
+        log_z_floor=floor,
         solution=kind(sampler, training.state, fingerprint, n_jobs),
         diagnostics={
             "elbo": float(log_weight.mean()),
@@ -224,17 +233,31 @@ def draw_posterior(
             "n_steps": training.n_steps,
             "stopped_because": training.stopped_because,
             "settled": True if training.stopped_because in ENDS else settled(history),
-            "loss_by_depth": by_depth(sampler, draws.trees[:100], rng),
+            "loss_by_depth": by_depth(sampler, whole[:100], rng),
             "exact": isinstance(sampler, FixedSampler) and sampler.exact,
             "seconds": time.monotonic() - started,
             "training_seconds": training.seconds,
             "draw_seconds": draw_seconds,
-            "distinct": len(set(canonical_keys(draws.trees))) / n_trees,
+            "distinct": len(set(canonical_keys(draws.trees))) / len(draws.trees),
+            "cut_short": float(draws.cut_short.mean()),
+            "wanted_trees": n_trees,
             **(sampler.standing() if isinstance(sampler, FixedSampler) else {}),
+            **bounds_told(floor, ceiling),
         },
         history=history,
     )
     return posterior
+
+
+def bounds_told(floor: float, ceiling: float) -> dict[str, float]:
+    """What is proven of log Z, and so of the share that trees nobody has seen can have."""
+    told = {}
+    if math.isfinite(floor):
+        told["log_z_floor"] = floor
+    if math.isfinite(ceiling):
+        told["log_z_ceiling"] = ceiling
+        told["open_most"] = -math.expm1(min(floor - ceiling, 0.0))
+    return told
 
 
 def best_known(
@@ -267,11 +290,37 @@ def check_checkpoint(checkpoint: object) -> None:
         )
 
 
-def compile_steps(sampler: Sampler, settings: Settings) -> None:
-    """Run everything once, on randomness of its own: compiling is not the time budget's fault."""
+def compile_steps(
+    sampler: Sampler,
+    rows: Rows,
+    score: Score,
+    column: Ints,
+    n_columns: int,
+    settings: Settings,
+) -> None:
+    """Run everything once on a few rows: compiling is not the time budget's fault."""
+    few = Rows(rows.codes[:FEW_ROWS], rows.target[:FEW_ROWS], rows.weight[:FEW_ROWS])
+    alike = replace(settings, exact_tails=1) if one_tail(sampler) else settings
+    small = make_sampler(few, score, column, n_columns, alike, 0, 1)
     rng = np.random.default_rng(0)
-    paths = sampler.rollout(2, settings.epsilon, rng)
-    sampler.residuals([sampler.retrace(paths.trees, rng)], True)
+    paths = small.rollout(2, settings.epsilon, rng)
+    small.residuals([small.retrace(paths.trees, rng)], True)
+    small.draw(2, rng)
+
+
+def one_tail(sampler: Sampler) -> bool:
+    """Whether it sums but one level, so that other loops are compiled."""
+    return isinstance(sampler, FixedSampler) and sampler.graph.tail_levels < 2
+
+
+def drawing_ends(stopped_because: str, begun: float, time_budget: float | None) -> float:
+    """When drawing has to be done: when the budget is over, or after a little extra time."""
+    now = time.monotonic()
+    if stopped_because == "interrupted":
+        return now + EXTRA_SECONDS
+    if time_budget is None:
+        return math.inf
+    return max(begun + time_budget, now + max(EXTRA_SHARE * time_budget, EXTRA_SECONDS))
 
 
 @contextmanager

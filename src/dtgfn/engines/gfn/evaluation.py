@@ -21,13 +21,17 @@ SETTLED = 0.1  # nats
 NEGLIGIBLE = 1e-3  # nats: less is no improvement, however precisely it is known
 
 
-def evaluate(state: TrainState) -> None:
-    """Draw trees and append what they tell to the history."""
-    settings = state.settings
+def evaluate(state: TrainState, ends: float = math.inf) -> None:
+    """Draw trees, as long as the clock allows, and append what they tell to the history."""
+    settings, training_ends = state.settings, state.sampler.ends
     # By step, so that a run that is taken up draws the same ones.
     rng = np.random.default_rng([state.evaluation_seed, state.step])
-    with torch.no_grad():
-        draws = state.sampler.draw(settings.n_evaluate, rng)
+    state.sampler.ends = min(ends, training_ends)
+    try:
+        with torch.no_grad():
+            draws = state.sampler.draw(settings.n_evaluate, rng)
+    finally:
+        state.sampler.ends = training_ends
     log_weight = draws.log_weight(state.score.temperature)
     state.best.add(draws.trees, draws.log_reward)
     entry = {
@@ -102,6 +106,8 @@ def settled(history: list[dict[str, Any]]) -> bool | None:
 
 def by_depth(sampler: Sampler, trees: TreeBatch, rng: np.random.Generator) -> list[float]:
     """Mean squared balance residual of trajectories to some trees, by depth of the decision."""
+    if len(trees) == 0:
+        return []
     trajectories = sampler.retrace(trees, rng)
     with torch.no_grad():
         delta = sampler.residuals([trajectories], True).delta[: len(trees)].cpu().numpy()

@@ -65,12 +65,14 @@ class Draws:
     """Trees drawn on-policy with what their importance weights need.
 
     log_weight = log R / temperature + log P_B(trajectory | tree) - log P_F(trajectory).
+    ``cut_short`` [B] tells which trees had to end before they were done, for want of time.
     """
 
     trees: TreeBatch
     log_reward: Floats
     log_pf: Floats
     log_pb: Floats
+    cut_short: npt.NDArray[np.bool_]
 
     def log_weight(self, temperature: float) -> Floats:
         """Log importance weights [B]; their mean weight estimates Z without bias."""
@@ -82,6 +84,7 @@ class Sampler(Protocol):
 
     log_z: nn.Parameter  # scalar
     whole_trees: bool  # or do trajectories end in trunks that stand for all their continuations?
+    ends: float  # of the monotonic clock, after which work is cut short; inf for never
 
     @property
     def network(self) -> nn.Module:
@@ -103,7 +106,7 @@ class Sampler(Protocol):
         """Do what is learned without gradients after a step; return numbers for the history."""
 
     def draw(self, n_trees: int, rng: np.random.Generator) -> Draws:
-        """Draw trees from P_F as it is now."""
+        """Draw trees from P_F as it is now; fewer if the clock passes ``ends`` before all are."""
 
     def depths(self, trajectories: Any) -> Ints:
         """Depth [B, K] of the leaf that each transition decides, -1 where there is none."""
@@ -111,6 +114,9 @@ class Sampler(Protocol):
     @property
     def best_log_reward(self) -> float:
         """Log R of the best tree that is known beyond those drawn, -inf if none is."""
+
+    def bounds(self) -> tuple[float, float]:
+        """What log Z is at least and at most, by what is known; -inf and inf without bounds."""
 
     @property
     def finished(self) -> bool:

@@ -7,6 +7,7 @@ offer the new trees to the replay buffer.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ from dtgfn.progress import Progress, silent
 from dtgfn.score import Rows, Score
 from dtgfn.trees import TreeBatch
 
+EVALUATION_SHARE = 0.1  # of the time, for one evaluation
 REASONS = ("steps", "time", "plateau", "finished", "callback", "interrupted")
 
 
@@ -152,6 +154,17 @@ class _Clock:
         self._origin = time.monotonic() - used
         self._earlier = state.seconds - used  # by runs that this budget is not for
 
+    @property
+    def ends(self) -> float:
+        """When the time is up."""
+        return math.inf if self.budget is None else self._origin + self.budget
+
+    @property
+    def evaluation_ends(self) -> float:
+        """When an evaluation that begins now has taken its share of the time."""
+        share = math.inf if self.budget is None else EVALUATION_SHARE * self.budget
+        return time.monotonic() + share
+
     def tick(self) -> None:
         self.state.seconds = self._earlier + time.monotonic() - self._origin
 
@@ -181,24 +194,28 @@ def _run(
     """Step until there is a reason not to; return it."""
     try:
         because = None if watchers.call("on_start", state) else "callback"
+        state.sampler.ends = clock.ends
         if because is None and state.step == 0 and not (state.evaluated or state.carried):
-            _begin(state)
+            _begin(state, clock)
         while because is None and (because := _reason_to_stop(state, clock)) is None:
             state.epsilon = epsilon_at(state.settings, state.step, clock.time_share)
             state.whole = False
             step(state)
             clock.tick()
             if state.step % state.settings.evaluate_every == 0:
-                evaluate(state)
+                evaluate(state, clock.evaluation_ends)
             state.whole = True
             progress("training", clock.share, describe(state))
             if saver is not None:
                 saver.after_step(state)
             because = None if watchers.call("on_step", state) else "callback"
         if because == "finished" and not state.evaluated:
-            evaluate(state)  # not at other ends: a longer run would not have it
+            # not at other ends: a longer run would not have it
+            evaluate(state, clock.evaluation_ends)
     except KeyboardInterrupt:
         because = "interrupted"
+    finally:
+        state.sampler.ends = math.inf
     clock.tick()
     if saver is not None:
         saver.save(state)
@@ -206,9 +223,9 @@ def _run(
     return because
 
 
-def _begin(state: TrainState) -> None:
+def _begin(state: TrainState, clock: _Clock) -> None:
     """Look at the untrained policy, and start log Z from there."""
-    evaluate(state)
+    evaluate(state, clock.evaluation_ends)
     start = state.settings.log_z_start
     start = state.history[-1]["log_evidence"] if start is None else start
     if start is not None:

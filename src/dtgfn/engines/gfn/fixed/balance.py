@@ -24,6 +24,7 @@ from numba import njit
 from torch import Tensor, nn
 
 from dtgfn.engines.exact.graph import Longs
+from dtgfn.engines.gfn.fixed.ceilings import ceilings_of
 from dtgfn.engines.gfn.fixed.levels import Flags, Level, known_nodes
 from dtgfn.engines.gfn.fixed.lookahead import Cuts
 from dtgfn.engines.gfn.fixed.mdp import Graph
@@ -136,9 +137,19 @@ def group_residuals(sampler: FlowModel, groups: list[Group]) -> Tensor:
             target.append(network_normaliser(sampler, level, nodes))
     x, base = np.concatenate(described), np.concatenate(look).astype(np.float32)
     flow = torch.from_numpy(base).to(device) + sampler.network(torch.from_numpy(x).to(device))
+    if not sampler.remember:  # where the network is the policy, both have the same ceiling
+        most = np.concatenate([node_ceilings(graph, *group) for group in groups])
+        flow = torch.minimum(flow, torch.from_numpy(most.astype(np.float32)).to(device))
     if groups[0][0] == 0:  # the root, whose flow is Z
         flow = torch.cat([sampler.log_z.float().reshape(1), flow[1:]])
     return flow - torch.cat(target)
+
+
+def node_ceilings(graph: Graph, depth: int, nodes: Longs) -> Floats:
+    """Ceilings [U] of nodes, as their parents see them."""
+    level, loops = graph.levels[depth], graph.problem.loops
+    leaf_value = level.look[nodes] - loops.log_stop[depth]
+    return ceilings_of(level.sums[nodes], leaf_value, graph.levels[0].span[0], depth, loops)
 
 
 def network_normaliser(sampler: FlowModel, level: Level, nodes: Longs) -> Tensor:
@@ -156,8 +167,10 @@ def network_normaliser(sampler: FlowModel, level: Level, nodes: Longs) -> Tensor
     look = level.cuts.look[some]
     x = describe(sums, look.reshape(-1), levels_left, loops)
     residual = sampler.network(torch.from_numpy(x).to(device)).reshape(*some.shape, 2)
-    known = level.cuts.prior[some] + look.sum(axis=-1)
-    logit = torch.from_numpy(known.astype(np.float32)).to(device) + residual.sum(dim=-1)
+    hoped = torch.from_numpy(look).to(device) + residual
+    hoped = torch.minimum(hoped, torch.from_numpy(level.cuts.ceiling[some]).to(device))
+    prior = torch.from_numpy(level.cuts.prior[some].astype(np.float32)).to(device)
+    logit = prior + hoped.sum(dim=-1)
     logit = logit.masked_fill(torch.from_numpy(top < 0).to(device), -math.inf)
     return torch.logsumexp(torch.cat([logit, rest_part], dim=1), dim=1)
 

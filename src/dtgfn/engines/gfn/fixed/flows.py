@@ -33,15 +33,20 @@ def settle_flows(
     below_best: Floats,
     below_open: Floats,
     remember: bool,
+    hope: bool,
     flow: Floats,
     best: Floats,
     open_mass: Floats,
 ) -> None:
-    """F = stop + sum over cuts of split F(left) F(right); with it the best tree and open mass."""
+    """F = stop + sum over cuts of split F(left) F(right); with it the best tree and open mass.
+
+    A child nobody looked at counts with its look-ahead and, with ``hope``, with what the network
+    and its neighbours promise, up to its ceiling.
+    """
     correction = np.zeros((2, n_cuts.max() + 1))
     for i in range(first, last):
         node = nodes[i]
-        if remember:
+        if remember and hope:
             for side in range(2):
                 given = (start[node], n_cuts[node], side, cuts, leaf, below_flow)
                 correct_by_neighbours(*given, correction[side])
@@ -58,8 +63,10 @@ def settle_flows(
                 if remember and is_known(e, side, cuts, below_flow):
                     value += below_flow[child]
                 else:
-                    value += cuts.look[e, side] + cuts.residual[e, side]
-                    value += correction[side, e - start[node]]
+                    promised = 0.0
+                    if hope:
+                        promised = cuts.residual[e, side] + correction[side, e - start[node]]
+                    value += min(cuts.look[e, side] + promised, cuts.ceiling[e, side])
             cuts.logit[e] = value
             top, best[node] = max(top, value), max(best[node], best_here)
         total, unseen, closed = math.exp(stop[node] - top), 0.0, True

@@ -15,7 +15,7 @@ from dtgfn.engines.gfn.fixed.lookahead import Cuts, empty_cuts
 from dtgfn.kernels import Floats, Ints
 
 Flags = npt.NDArray[np.bool_]
-NODE_FIELDS = ("sums", "look", "stop", "flow", "best", "open", "start", "n_cuts", "version")
+NODE_FIELDS = ("sums", "look", "stop", "flow", "best", "open", "start", "n_cuts", "span", "version")
 
 
 @dataclass
@@ -45,6 +45,8 @@ class Level:
     n_cuts : int32 [K]
     version : int64 [K]
         Step of the network whose residuals the node's cuts carry.
+    span : float64 [K]
+        Thresholds that are valid here, once cuts are listed.
     cuts : Cuts
         Of all nodes of the level; ``n_listed`` of the room is filled.
 
@@ -61,6 +63,7 @@ class Level:
     start: Longs
     n_cuts: Ints
     version: Longs
+    span: Floats
     cuts: Cuts
     n_listed: int
 
@@ -93,6 +96,7 @@ def make_level(problem: Problem, depth: int, capacity: int = 64) -> Level:
         start=np.full(capacity, -1, np.int64),
         n_cuts=np.zeros(capacity, np.int32),
         version=np.zeros(capacity, np.int64),
+        span=np.zeros(capacity),
         cuts=empty_cuts(0, n_sums),
         n_listed=0,
     )

@@ -35,6 +35,7 @@ class Cuts(NamedTuple):
     best: Singles  # [E, 2] log weight of the child's best tree within the look-ahead
     sums: Singles  # [E, 2, K] the leaf model's, of the child
     child: Ints  # [E, 2] the child's node, -1 while nobody went there
+    ceiling: Singles  # [E, 2] what the child can be worth at most, see ceilings.py
     residual: Singles  # [E, 2] what the network adds to ``look``
     logit: Floats  # [E] log of the flow through the cut
 
@@ -50,6 +51,7 @@ def empty_cuts(n_cuts: int, n_sums: int) -> Cuts:
         np.empty((n_cuts, 2), np.float32),
         np.empty((n_cuts, 2, n_sums), np.float32),
         np.empty((n_cuts, 2), np.int32),
+        np.empty((n_cuts, 2), np.float32),
         np.zeros((n_cuts, 2), np.float32),
         np.empty(n_cuts),
     )

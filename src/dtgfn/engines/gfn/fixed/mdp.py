@@ -25,6 +25,7 @@ from dtgfn.engines.exact.graph import Level as RowSets
 from dtgfn.engines.exact.graph import Longs, Run, count_cuts, find_or_add
 from dtgfn.engines.exact.inside import tail_values
 from dtgfn.engines.exact.problem import Problem
+from dtgfn.engines.gfn.fixed.ceilings import bound_flows, count_thresholds, set_ceilings
 from dtgfn.engines.gfn.fixed.children import link_children, reach_children, set_stop
 from dtgfn.engines.gfn.fixed.flows import settle_flows
 from dtgfn.engines.gfn.fixed.levels import (
@@ -46,12 +47,15 @@ WIDEST_PAIRED = 6000
 class Graph:
     """The nodes met so far, level by level, and the steps between them."""
 
-    def __init__(self, problem: Problem, exact_tails: int, run: Run) -> None:
+    def __init__(
+        self, problem: Problem, exact_tails: int, run: Run, shares_span: bool = False
+    ) -> None:
         score = problem.score
         self.run = run
         affordable = problem.two_levels_at_once and problem.max_cuts <= WIDEST_PAIRED
         most = exact_tails if affordable else 1
         self.tail_levels = min(score.max_depth, most)
+        self.shares_span = shares_span
         # Which column a feature comes from does not matter to flows: all may count as one.
         loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
         self.problem = replace(problem, loops=loops, n_groups=1)
@@ -117,6 +121,11 @@ class Graph:
         look = look_ahead_by_table if self.tail_levels == 2 else look_ahead_by_formula
         given = (nodes, bits, level.depth, level.start, self.problem.max_cuts, loops, level.cuts)
         self.run(lambda i, j: look(i, j, *given), nodes.size)
+        count_thresholds(nodes, level.start, level.n_cuts, level.cuts, level.span)
+        if self.shares_span:
+            level.span[nodes] = self.levels[0].span[0]
+        known = (nodes, level.depth, level.start, level.n_cuts, level.span, loops, level.cuts)
+        self.run(lambda i, j: set_ceilings(i, j, *known), nodes.size)
         below = self.levels[level.depth + 1].nursery
         link = (nodes, level.start, level.nursery, level.cuts, self.problem.keys, loops, below)
         self.run(lambda i, j: link_children(i, j, *link), nodes.size)
@@ -133,10 +142,11 @@ class Graph:
         reach_children(nodes, cuts, *given, below.sums, below.look, log_prior, below.stop)
         return level.cuts.child[cuts].astype(np.int64)
 
-    def settle(self, depth: int, nodes: Longs, remember: bool) -> None:
+    def settle(self, depth: int, nodes: Longs, remember: bool, hope: bool = True) -> None:
         """Set the flows of nodes whose cuts are listed from those of their children.
 
-        Without ``remember`` the children's own flows are not used, only look-ahead and network.
+        Without ``remember`` the children's own flows are not used, only look-ahead and network;
+        without ``hope`` nothing is added to the look-ahead of children nobody looked at.
         """
         level = self.levels[depth]
         if depth < self.n_upper and nodes.size:
@@ -145,14 +155,29 @@ class Graph:
             below = self.levels[depth + 1]
             out = (level.flow, level.best, level.open)
             known = (below.flow, below.best, below.open)
-            self.run(
-                lambda i, j: settle_flows(i, j, nodes, *given, *known, remember, *out), nodes.size
-            )
+            how = (remember, hope)
+            self.run(lambda i, j: settle_flows(i, j, nodes, *given, *known, *how, *out), nodes.size)
 
-    def settle_all(self, remember: bool) -> None:
+    def settle_all(self, remember: bool, hope: bool = True) -> None:
         """Settle every node whose flow is known, from the bottom up."""
         for depth in range(self.n_upper - 1, -1, -1):
-            self.settle(depth, known_nodes(self.levels[depth]), remember)
+            self.settle(depth, known_nodes(self.levels[depth]), remember, hope)
+
+    def bounds(self) -> tuple[float, float]:
+        """Floor and ceiling of log Z, by what is known now; equal once everything is.
+
+        The floor sums all trees whose worth is known.
+        """
+        below = self.levels[-1]
+        floor = ceiling = below.flow
+        for level in self.levels[-2::-1]:
+            nodes = known_nodes(level)
+            out = np.full(level.flow.size, np.nan), np.full(level.flow.size, np.nan)
+            given = (nodes, level.start, level.n_cuts, level.cuts, level.stop, below.flow)
+            worth = (*given, floor, ceiling, *out)
+            self.run(lambda i, j, worth=worth: bound_flows(i, j, *worth), nodes.size)  # type: ignore[misc]
+            (floor, ceiling), below = out, level
+        return float(floor[0]), float(ceiling[0])
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything learned, for a checkpoint; views, which go on changing with the graph."""

@@ -9,21 +9,26 @@ share it, so nothing that can be summed is left to chance::
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
 from dtgfn.engines.exact.graph import Longs
+from dtgfn.engines.exact.problem import Words
 from dtgfn.engines.exact.sampling import (
     draw_first_of_two,
     draw_last,
     draw_splits,
     split_leaves,
 )
-from dtgfn.engines.gfn.fixed.lookahead import Cuts
+from dtgfn.engines.gfn.fixed.lookahead import Cuts, Flags
 from dtgfn.engines.gfn.fixed.mdp import Graph
 from dtgfn.engines.gfn.fixed.policy import spread_evenly
+from dtgfn.engines.turns import Pace
 from dtgfn.kernels import Floats, Ints
 from dtgfn.trees import TreeBatch, empty_batch
 
@@ -109,11 +114,19 @@ def join_paths(parts: list[Paths]) -> Paths:
     )
 
 
-def complete(graph: Graph, paths: Paths, rng: np.random.Generator) -> TreeBatch:
-    """Draw one full tree for every path: a threshold for each cut, and the tails."""
+def complete(
+    graph: Graph, paths: Paths, rng: np.random.Generator, ends: float = math.inf
+) -> tuple[TreeBatch, Flags, Flags]:
+    """Draw one full tree for every path: a threshold for each cut, and the tails.
+
+    Below a row set nobody looked at a tree is one of those that the look-ahead sums. Returns also
+    which trees [B] have such ends, and which [B] are done: some are not, chosen by chance, if the
+    clock passes ``ends``.
+    """
     problem, max_depth = graph.problem, graph.problem.score.max_depth
     trees = empty_batch(len(paths), 2 * min(2**max_depth, problem.n_rows) - 1)
-    tree, slot = np.arange(len(paths)), np.zeros(len(paths), np.int64)
+    cut_short = np.zeros(len(paths), np.bool_)
+    ended = []
     for depth, here in enumerate(paths.visits[:-1]):
         # Splitting in the order of the visits gives the slots that the visits have.
         splits = here.cut >= 0
@@ -121,22 +134,102 @@ def complete(graph: Graph, paths: Paths, rng: np.random.Generator) -> TreeBatch:
         span = cuts.high[chosen] - cuts.low[chosen]
         threshold = cuts.low[chosen] + np.floor(rng.random(chosen.size) * span).astype(np.int32)
         feature = problem.feature[cuts.feature[chosen]]
-        tree, slot = split_leaves(trees, here.tree[splits], here.slot[splits], feature, threshold)
+        split_leaves(trees, here.tree[splits], here.slot[splits], feature, threshold)
+        ended.append(leaves_at(graph, depth, here, here.cut == UNSEEN))
     tails = paths.visits[-1]
-    tree, slot = tails.tree, tails.slot
-    bits = graph.levels[-1].nursery.bits[tails.node]
-    for depth in range(graph.n_upper, max_depth):
-        bits, row_set = np.unique(bits, axis=0, return_inverse=True)
-        draw = draw_first_of_two if max_depth - depth == 2 else draw_last
-        row_set, uniform = row_set.ravel(), rng.random((row_set.size, 2))
-        uniform[:, 0] = spread_evenly(row_set, uniform[:, 0], rng)
-        given = (problem, draw, depth, bits, row_set, uniform, graph.run)
-        feature, threshold, sides = draw_splits(*given)
-        split = feature >= 0
-        names = problem.feature[feature[split]]
-        tree, slot = split_leaves(trees, tree[split], slot[split], names, threshold[split])
-        bits = sides[split].reshape(-1, problem.n_words)
-    return trees
+    unseen = np.isnan(graph.levels[-1].flow[tails.node])
+    ended.append(leaves_at(graph, graph.n_upper, tails, unseen))
+    leaves, done = leaves_at(graph, graph.n_upper, tails, ~unseen), np.ones(len(paths), np.bool_)
+    for levels_left in range(graph.tail_levels, 0, -1):
+        leaves, done = draw_level(graph, trees, leaves, levels_left, done, rng, ends)
+        ends = math.inf  # what is left are few row sets of those that were paid for
+    for leaves in ended:
+        cut_short[leaves.tree] = True
+        if graph.tail_levels == 2:  # the look-ahead has summed one more level
+            draw_level(graph, trees, leaves, 1, done, rng)
+    return trees, cut_short, done
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Leaves to be drawn on: tree [V], slot [V] and row set [V, W]."""
+
+    tree: Longs
+    slot: Longs
+    bits: Words
+
+    def where(self, mask: Flags) -> Leaves:
+        """Keep some."""
+        return Leaves(self.tree[mask], self.slot[mask], self.bits[mask])
+
+
+def leaves_at(graph: Graph, depth: int, here: Visits, mask: Flags) -> Leaves:
+    """Return the leaves at some of the visits of a depth."""
+    bits = graph.levels[depth].nursery.bits[here.node[mask]]
+    return Leaves(here.tree[mask], here.slot[mask], bits)
+
+
+def draw_level(
+    graph: Graph,
+    trees: TreeBatch,
+    leaves: Leaves,
+    levels_left: int,
+    done: Flags,
+    rng: np.random.Generator,
+    ends: float = math.inf,
+) -> tuple[Leaves, Flags]:
+    """Let leaves stop or split as trees of one or two levels do.
+
+    Returns the new leaves, and which of the trees that were ``done`` [B] still are.
+    """
+    problem = graph.problem
+    bits, row_set = np.unique(leaves.bits, axis=0, return_inverse=True)
+    row_set, uniform = row_set.ravel(), rng.random((row_set.size, 2))
+    uniform[:, 0] = spread_evenly(row_set, uniform[:, 0], rng)
+    draw = draw_first_of_two if levels_left == 2 else draw_last
+    depth = problem.score.max_depth - levels_left
+    n_leaves = row_set.size
+    feature, threshold = np.full(n_leaves, -1, np.int32), np.zeros(n_leaves, np.int32)
+    sides = np.zeros((n_leaves, 2, problem.n_words), np.uint64)
+    drawn = np.zeros(n_leaves, np.bool_)
+    for part in parts_in_time(leaves.tree, row_set, rng, ends):
+        here = np.isin(row_set, part)
+        sets, member = np.unique(row_set[here], return_inverse=True)
+        given = (problem, draw, depth, bits[sets], member.ravel(), uniform[here], graph.run)
+        feature[here], threshold[here], sides[here] = draw_splits(*given)
+        drawn |= here
+    done = done.copy()
+    done[leaves.tree[~drawn]] = False
+    split = (feature >= 0) & done[leaves.tree]
+    names = problem.feature[feature[split]]
+    tree, slot = split_leaves(
+        trees, leaves.tree[split], leaves.slot[split], names, threshold[split]
+    )
+    return Leaves(tree, slot, sides[split].reshape(-1, problem.n_words)), done
+
+
+def parts_in_time(
+    tree: Longs, row_set: Longs, rng: np.random.Generator, ends: float
+) -> Iterator[Longs]:
+    """Yield row sets in parts until the clock passes ``ends``, those of whole trees together.
+
+    Trees come by chance, so that those done in time are a fair sample; one always is.
+    """
+    if ends == math.inf or row_set.size == 0:
+        yield np.unique(row_set)
+        return
+    place = rng.permutation(int(tree.max()) + 1)[tree]
+    order = np.argsort(place, kind="stable")
+    sets, first = np.unique(row_set[order], return_index=True)
+    by_chance = sets[np.argsort(first)]
+    at = int(np.unique(row_set[place == place.min()]).size)
+    yield by_chance[:at]
+    pace = Pace()
+    while at < by_chance.size and (begun := time.monotonic()) < ends:
+        part = by_chance[at : at + pace.size]
+        yield part
+        at += part.size
+        pace.took(part.size, time.monotonic() - begun)
 
 
 def wanted_cuts(graph: Graph, depth: int, trees: TreeBatch, here: Visits) -> Longs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dtgfn.engines.exact.problem import Problem
 from dtgfn.engines.exact.sampling import split_leaves
 from dtgfn.engines.gfn.fixed.balance import path_depths, path_residuals
 from dtgfn.engines.gfn.fixed.best import best_tree
+from dtgfn.engines.gfn.fixed.hope import Hope
 from dtgfn.engines.gfn.fixed.levels import Level, known_nodes
 from dtgfn.engines.gfn.fixed.lookahead import Singles
 from dtgfn.engines.gfn.fixed.mdp import Graph
@@ -40,6 +42,7 @@ from dtgfn.engines.gfn.fixed.policy import (
 )
 from dtgfn.engines.gfn.fixed.scouts import send_scouts
 from dtgfn.engines.gfn.sampler import Draws, Residuals, seeded_network
+from dtgfn.engines.turns import Pace
 from dtgfn.kernels import Floats, Ints
 from dtgfn.score import Rows, log_reward
 from dtgfn.trees import TreeBatch, empty_batch
@@ -47,10 +50,11 @@ from dtgfn.trees import TreeBatch, empty_batch
 CLOSED = 1e-3  # open mass below which nothing much is left to learn, once the network knows
 REFRESH = 10  # network steps after which a node's residuals are computed again
 REPLAYED_NODES = 512
-MEASURED_NODES = 2048
 SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have looked at in a step
 SHORTLIST = 128  # cuts of a node whose children the network sees
+ROUNDING = 1e-6  # of sums of look-aheads, which are single precision
 WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
+GUESSES = 3 * WARM_UP  # steps after which its guess of what is open can be held against a fit
 
 
 class FixedSampler:
@@ -62,6 +66,7 @@ class FixedSampler:
     """
 
     whole_trees = False  # trajectories end in trunks, whose tails are summed
+    ends = math.inf
 
     def __init__(
         self,
@@ -76,7 +81,8 @@ class FixedSampler:
         seed: int = 0,
         run: Run = run_here,
     ) -> None:
-        self.graph = Graph(problem, exact_tails, run)
+        # Where the network is the policy, a row set must look the same from all its parents.
+        self.graph = Graph(problem, exact_tails, run, shares_span=not remember)
         self.rows = rows  # equal ones merged
         self.n_scouts = affordable_scouts(problem) if n_scouts is None else n_scouts
         self.remember = remember
@@ -85,8 +91,9 @@ class FixedSampler:
         self.network = network.to(device)
         self.seed, self.step, self.n_replays = seed, 0, 0
         self.touched: list[list[Longs]] = []
-        self.cautious = False  # see _grow_cautious
-        self.beliefs: dict[int, float] = {}
+        # As of the last draw: nats that log Z's floor rose by, and what can be unknown at most.
+        self.drawing_gain, self.open_most, self.found_open = 0.0, 1.0, 1.0
+        self.hope = Hope(self.graph, self.network)
         self._forget_touched()
         self._know(0, np.zeros(1, np.int64))
         root = self.graph.levels[0]
@@ -101,6 +108,7 @@ class FixedSampler:
         """
         if not self.remember:
             return self._walk(n_trees, epsilon, rng, math.inf)
+        self.hope.regain(stale=-REFRESH)
         if self.n_scouts:
             self._scout(rng)
         return self._walk(n_trees, epsilon, rng, max(self.n_scouts, 1))
@@ -121,7 +129,7 @@ class FixedSampler:
         visits = []
         for depth in range(graph.n_upper):
             level = graph.levels[depth]
-            looks -= self._know(depth, self._affordable(depth, node, looks, rng))
+            looks -= self._know_in_time(depth, self._affordable(depth, node, looks, rng))
             given = (level.start, level.n_cuts, level.cuts, level.stop, level.flow)
             uniform = rng.random((node.size, 2))
             if evenly:
@@ -137,7 +145,7 @@ class FixedSampler:
             rule = graph.problem.feature[level.cuts.feature[cut]], level.cuts.low[cut]
             tree, slot = split_leaves(trees, tree[splits], slot[splits], *rule)
             node = children.ravel()
-        self._know(graph.n_upper, self._affordable(graph.n_upper, node, looks, rng))
+        self._know_in_time(graph.n_upper, self._affordable(graph.n_upper, node, looks, rng))
         visits.append(Visits(tree, slot, node, np.full(node.size, -1)))
         return weigh(graph, trees, visits)
 
@@ -180,15 +188,60 @@ class FixedSampler:
 
         Trees that meet at a node choose evenly over its actions: each is still a draw from P_F,
         but together they stand for it better than independent ones.
+
+        Every tree drawn without hope weighs at least as much as all known trees together. So if
+        those drawn with hope weigh less on average, hope is lost and others are drawn, the last
+        of them where everything is known already.
         """
-        paths = self._walk(n_trees, 0.0, rng, math.inf, evenly=True)
+        begun, ends, known = time.monotonic(), self.ends, self.bounds()[0]
+        flow = float(self.graph.levels[0].flow[0])
+        draws = self._draw(n_trees, rng, math.inf, (begun + ends) / 2)
+        self.found_open = self._found_open(draws, flow, known)
+        # Without a look, what is known stays as it is, but for links to row sets known already.
+        for looks in (math.inf, 0, 0, 0):
+            if not self.remember or self.exact or not self._below_floor(draws):
+                break
+            self.hope.lose()
+            draws = self._draw(n_trees, rng, looks, time.monotonic() + (ends - begun) / 2)
+        floor, ceiling = self.bounds()
+        self.drawing_gain, self.open_most = floor - known, -math.expm1(min(floor - ceiling, 0.0))
+        return draws
+
+    def _found_open(self, draws: Draws, flow: float, known: float) -> float:
+        """Share of the posterior that was open when trees were drawn, two standard errors up.
+
+        ``flow`` is that of the root, which every tree weighs that passes known row sets alone;
+        the others' weights estimate what the open part holds, however wild the hopes.
+        """
+        log_weight = draws.log_weight(self.graph.problem.score.temperature)
+        passed = np.abs(log_weight - flow) > ROUNDING * max(1.0, abs(flow))
+        weight = np.where(passed, np.exp(np.minimum(log_weight - known, 100.0)), 0.0)
+        error = weight.std() / math.sqrt(weight.size)
+        most = float(weight.mean() + 2 * error)
+        return most / (1.0 + most)
+
+    def _below_floor(self, draws: Draws) -> bool:
+        """Whether trees weigh less on average than all known ones together."""
+        elbo = float(draws.log_weight(self.graph.problem.score.temperature).mean())
+        floor, _ = self.bounds()
+        return elbo < floor - ROUNDING * max(1.0, abs(floor))
+
+    def _draw(self, n_trees: int, rng: np.random.Generator, looks: float, ends: float) -> Draws:
+        """Draw trees from P_F as it is now, as many as there is time for."""
+        score, before = self.graph.problem.score, self.ends
+        self.ends = ends
+        try:
+            paths = self._walk(n_trees, 0.0, rng, looks, evenly=True)
+        finally:
+            self.ends = before
         self._forget_touched()  # a look is no lesson
-        trees = complete(self.graph, paths, rng)
-        reward = log_reward(trees, self.rows, self.graph.problem.score)
+        trees, cut_short, complete_trees = complete(self.graph, paths, rng, ends)
+        done = np.flatnonzero(complete_trees)
+        reward = log_reward(trees[done], self.rows, score, ends)
+        done = done[: reward.size]
         # What is drawn below a path has the probability that it has among the path's trees.
-        temperature = self.graph.problem.score.temperature
-        log_pf = paths.log_pf + (reward - paths.log_reward) / temperature
-        return Draws(trees, reward, log_pf, np.zeros(n_trees))
+        log_pf = paths.log_pf[done] + (reward - paths.log_reward[done]) / score.temperature
+        return Draws(trees[done], reward, log_pf, np.zeros(done.size), cut_short[done])
 
     def log_prob(self, trees: TreeBatch) -> Floats:
         """Log P_F [B] of given trees, -inf for impossible ones."""
@@ -216,6 +269,10 @@ class FixedSampler:
         self._forget_touched()
         return tree
 
+    def bounds(self) -> tuple[float, float]:
+        """What log Z is at least and at most, by the row sets known now."""
+        return self.graph.bounds()
+
     @property
     def exact(self) -> bool:
         """Whether every child of every node has been looked at, so that P_F is the posterior."""
@@ -224,18 +281,19 @@ class FixedSampler:
 
     @property
     def finished(self) -> bool:
-        """Whether hardly a tree would pass a child nobody looked at.
+        """Whether hardly a tree would pass a child nobody looked at, proven or guessed.
 
         An untrained network takes children nobody looked at to be worth too little, so it is not
         asked before it has seen a few. Where nothing is remembered, the network never finishes.
         """
-        trained = self.remember and self.step >= 3 * WARM_UP
-        return self.exact or (trained and float(self.graph.levels[0].open[0]) <= CLOSED)
+        guessed = not self.hope.lost and float(self.graph.levels[0].open[0]) <= CLOSED
+        guessed = guessed and self.step >= GUESSES
+        return self.exact or (self.remember and (guessed or self.open_most <= CLOSED))
 
     def learn(self, trajectories: list[Paths]) -> dict[str, float]:
         """Widen the known part of the graph and settle the flows of what was touched."""
         graph = self.graph
-        self._grow_hopeful()
+        self.hope.regain(stale=-REFRESH)
         self.step += 1
         for depth in range(graph.n_upper - 1, -1, -1):
             nodes = np.unique(np.concatenate(self.touched[depth]))
@@ -251,6 +309,10 @@ class FixedSampler:
         told = {"nodes": float(self.graph.n_nodes)}
         if self.remember:  # else all flows are guessed, whoever looked at what
             told["open"] = float(self.graph.levels[0].open[0])
+            told["early"] = float(self.step < GUESSES and not self.exact)
+        if self.hope.lost:
+            told["drawing_gain"] = self.drawing_gain
+            told["open"] = max(told["open"], self.found_open)
         return told
 
     def carry(self, before: FixedSampler) -> bool:
@@ -272,18 +334,20 @@ class FixedSampler:
                 known = known_nodes(level)
                 self._refresh(level, known[level.version[known] < self.step])
         elif self.step >= WARM_UP:
-            self._grow_cautious()
+            self.hope.grow_cautious(self._rng)
+        self.hope.lost = False
         self.graph.settle_all(self.remember)
         self._tell_log_z()
 
     def memory(self) -> dict[str, npt.NDArray[Any]]:
         """Graph and counters, for a checkpoint."""
-        counters = np.array([self.step, self.n_replays, self.seed])
+        counters = np.array([self.step, self.n_replays, self.seed, self.hope.lost])
         return {"counters": counters, **self.graph.arrays()}
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take back what ``memory`` gave."""
-        self.step, self.n_replays, self.seed = (int(value) for value in arrays["counters"])
+        counters = [int(value) for value in arrays["counters"]]
+        self.step, self.n_replays, self.seed, self.hope.lost = *counters[:3], bool(counters[3])
         self.graph.restore(arrays)
         self._forget_touched()
 
@@ -299,7 +363,7 @@ class FixedSampler:
             self.touched[depth].append(nodes)
         for depth, nodes, cuts in frontier:
             children = self.graph.reach(depth, nodes, cuts)
-            self._know(depth + 1, np.unique(children))
+            self._know_in_time(depth + 1, np.unique(children))
 
     def _know(self, depth: int, nodes: Longs) -> int:
         """Make the flows of nodes known, and return how many were not.
@@ -311,8 +375,22 @@ class FixedSampler:
         self.touched[depth].append(nodes)
         if new.size and depth < graph.n_upper:
             self._refresh(level, new)
-            graph.settle(depth, new, self.remember)
+            graph.settle(depth, new, self.remember, not self.hope.lost)
         return int(new.size)
+
+    def _know_in_time(self, depth: int, nodes: Longs) -> int:
+        """Make the flows of nodes known, a few at a time, as long as there is time."""
+        if self.ends == math.inf:
+            return self._know(depth, nodes)
+        new = np.isnan(self.graph.levels[depth].flow[nodes])
+        self._know(depth, nodes[~new])
+        pace, first, nodes = Pace(), 0, nodes[new]
+        while first < nodes.size and (begun := time.monotonic()) < self.ends:
+            part = nodes[first : first + pace.size]
+            self._know(depth, part)
+            first += part.size
+            pace.took(part.size, time.monotonic() - begun)
+        return first
 
     def _refresh(self, level: Level, nodes: Longs) -> None:
         """Let the network say again what it adds to the look-ahead of the nodes' children."""
@@ -320,57 +398,14 @@ class FixedSampler:
             return
         cuts = promising_cuts(nodes, level.start, level.n_cuts, level.cuts, SHORTLIST)
         residual = evaluate(self.network, self._described(level, cuts)).reshape(-1, 2)
-        if self.cautious:
-            residual *= self._belief(level.depth + 1)
+        residual *= self.hope.share(level.depth + 1, self._rng)
         fill_residuals(nodes, level.start, level.n_cuts, cuts, residual, level.cuts)
         level.version[nodes] = self.step
 
-    def _grow_cautious(self) -> None:
-        """Believe less of the network from now on, the more it is off at known nodes.
-
-        Training looks where the network hopes. Trees drawn for the user must not: on a table of
-        many rows a hope that is tens of nats off would send all of them where nobody looked. What
-        is left without the network is the look-ahead, a lower bound.
-        """
-        if self.cautious:
-            return
-        self.cautious = True
-        for level in self.graph.levels[-2::-1]:  # from below: flows must be calm to judge by them
-            residual = level.cuts.residual[: level.n_listed]
-            residual *= self._belief(level.depth + 1)
-            self.graph.settle(level.depth, known_nodes(level), self.remember)
-
-    def _grow_hopeful(self) -> None:
-        """Listen to the network again, to all of it; what was not believed at all is asked anew."""
-        if self.cautious:
-            self.cautious = False
-            for level in self.graph.levels[:-1]:
-                belief = self._belief(level.depth + 1)
-                level.cuts.residual[: level.n_listed] /= belief if belief > 0 else 1.0
-                level.version[:] = -REFRESH
-            self.beliefs.clear()
-
-    def _belief(self, depth: int) -> float:
-        """Share of the network's guesses at a level that its errors at known nodes leave.
-
-        Flows add up as exponentials, where errors of spread s count as s^2 / 2 nats too much.
-        """
-        if depth in self.beliefs:
-            return self.beliefs[depth]
-        level = self.graph.levels[depth]
-        known = known_nodes(level)
-        if known.size == 0:
-            return 0.0
-        if known.size > MEASURED_NODES:
-            known = np.random.default_rng([self.seed, self.step]).choice(known, MEASURED_NODES)
-        levels_left = self.graph.problem.score.max_depth - depth
-        loops = self.graph.problem.loops
-        x = describe(level.sums[known], level.look[known], levels_left, loops)
-        guess = evaluate(self.network, x).astype(np.float64)
-        error = level.flow[known] - level.look[known] - guess
-        inflation = 0.5 * float((error**2).mean())
-        self.beliefs[depth] = max(1.0 - inflation / max(float(guess.mean()), 1e-9), 0.0)
-        return self.beliefs[depth]
+    @property
+    def _rng(self) -> np.random.Generator:
+        """Randomness that is the same whenever a step is taken up again."""
+        return np.random.default_rng([self.seed, self.step])
 
     def _described(self, level: Level, cuts: Longs) -> Singles:
         """Describe both children of some cuts."""

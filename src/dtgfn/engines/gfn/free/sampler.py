@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -65,6 +67,7 @@ class FreeSampler:
     """
 
     whole_trees = True
+    ends = math.inf
 
     def __init__(
         self,
@@ -153,14 +156,18 @@ class FreeSampler:
         return {}
 
     def draw(self, n_trees: int, rng: np.random.Generator) -> Draws:
-        """Draw trees from P_F as it is now."""
+        """Draw trees from P_F as it is now, some at a time as long as there is time."""
         sizes = [DRAWN_AT_ONCE] * (n_trees // DRAWN_AT_ONCE) + [n_trees % DRAWN_AT_ONCE]
-        parts = [_without_nodes(self.rollout(size, 0.0, rng)) for size in sizes if size]
+        parts: list[Draws] = []
+        for size in sizes:
+            if size and (not parts or time.monotonic() < self.ends):
+                parts.append(_without_nodes(self.rollout(size, 0.0, rng)))
         return Draws(
             trees=stack_trees([part.trees for part in parts]),
             log_reward=np.concatenate([part.log_reward for part in parts]),
             log_pf=np.concatenate([part.log_pf for part in parts]),
             log_pb=np.concatenate([part.log_pb for part in parts]),
+            cut_short=np.concatenate([part.cut_short for part in parts]),
         )
 
     def depths(self, trajectories: FreeTrajectories) -> Ints:
@@ -175,6 +182,10 @@ class FreeSampler:
     def best_log_reward(self) -> float:
         """Minus infinity: nothing is known beyond the trees drawn."""
         return -np.inf
+
+    def bounds(self) -> tuple[float, float]:
+        """Nothing is known beyond the trees drawn."""
+        return -math.inf, math.inf
 
     @property
     def finished(self) -> bool:
@@ -257,4 +268,5 @@ class FreeSampler:
 
 def _without_nodes(drawn: FreeTrajectories) -> Draws:
     """Keep of a trajectory only what its importance weight needs."""
-    return Draws(drawn.trees, drawn.log_reward, drawn.log_pf, drawn.log_pb)
+    nothing = np.zeros(len(drawn.trees), np.bool_)
+    return Draws(drawn.trees, drawn.log_reward, drawn.log_pf, drawn.log_pb, nothing)

@@ -22,6 +22,7 @@ from dtgfn.diagnostics import (
     distinct_share,
     effective_sample_size,
     frequency_doubts,
+    open_share,
     pareto_shape,
 )
 from dtgfn.posterior import ModelAverage, TreePosterior
@@ -62,6 +63,7 @@ def trust_items(posterior: TreePosterior, exact: TreePosterior | None = None) ->
     return [
         _evidence(posterior),
         *_gap_to_exact(posterior, exact),
+        *_bounds(posterior),
         *_elbo(posterior),
         *_weights(posterior),
         *_sweeps(posterior),
@@ -172,6 +174,26 @@ def _compared(found: Comparison) -> Iterator[TrustItem]:
         _at_most(found.prediction_variation, 2 * floor, 4 * floor + 0.01),
         "Mean distance of the predictions from the exact average, next to that of as many "
         "exact draws: up to twice as much may be chance.",
+    )
+
+
+def _bounds(posterior: TreePosterior) -> Iterator[TrustItem]:
+    """What is proven of log Z, where anything is."""
+    told = posterior.diagnostics
+    if "log_z_ceiling" not in told or told.get("exact") is True:
+        return
+    floor, ceiling, most = told["log_z_floor"], told["log_z_ceiling"], told["open_most"]
+    yield TrustItem(
+        "bounds",
+        "Proven bounds",
+        float(most),
+        None,
+        f"{floor:.3f} to {ceiling:.3f}",
+        # Wide bounds prove nothing, for the fit or against it.
+        "good" if most <= MOST_OPEN else "unknown",
+        "The log evidence is not below what known trees add up to, and not above what parts nobody "
+        f"has looked at could hold at most; trees that were never seen have at most {most:.1%} of "
+        "the posterior.",
     )
 
 
@@ -291,7 +313,7 @@ def _chains(posterior: TreePosterior) -> Iterator[TrustItem]:
 
 def _training(posterior: TreePosterior) -> Iterator[TrustItem]:
     told = posterior.diagnostics
-    unseen = told.get("open")
+    unseen = open_share(told)
     if unseen is not None:
         yield TrustItem(
             "open",
@@ -301,7 +323,30 @@ def _training(posterior: TreePosterior) -> Iterator[TrustItem]:
             f"{unseen:.1%}",
             _at_most(float(unseen), MOST_OPEN / 5, MOST_OPEN),
             "Share of the drawn trees that pass parts of the search space whose worth is only "
-            f"guessed (should be below {MOST_OPEN:.0%}).",
+            f"guessed, or what they can hold at most if that is less (should be below "
+            f"{MOST_OPEN:.0%}).",
+        )
+    wanted = told.get("wanted_trees")
+    if wanted is not None and len(posterior.trees) < wanted:
+        yield TrustItem(
+            "drawn",
+            "Trees drawn in time",
+            float(len(posterior.trees)),
+            None,
+            f"{len(posterior.trees):,} of {wanted:,}",
+            _at_least(len(posterior.trees), GOOD_DRAWS, LEAST_DRAWS),
+            "How many trees the time budget left time for.",
+        )
+    if told.get("cut_short"):
+        yield TrustItem(
+            "cut_short",
+            "Trees cut short",
+            float(told["cut_short"]),
+            None,
+            f"{told['cut_short']:.1%}",
+            _at_most(told["cut_short"], MOST_OPEN / 5, MOST_OPEN),
+            "Share of the drawn trees that end where there was no time to look further (should be "
+            f"below {MOST_OPEN:.0%}).",
         )
     if "settled" in told:
         settled = told["settled"]

@@ -1,4 +1,4 @@
-"""How far to trust a posterior: one level and sentence from all numbers that it has."""
+"""The verdict on a posterior: one level and sentence, no better than its worst number."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from typing import Any
 from dtgfn.bagging import Bags
 from dtgfn.diagnostics import MORE, trust
 from dtgfn.posterior import ModelAverage, TreePosterior
-from dtgfn.report.trust_numbers import Level, TrustItem, trust_items
-
-__all__ = ["TrustItem", "trust_items", "trust_section"]
+from dtgfn.trust_items import Level, TrustItem, trust_items
 
 ORDER: tuple[Level, ...] = ("good", "fair", "poor")
 # Of the engine and its answer, not only of the draws.
-TELLING = ("evidence", "exact_gap", "exact_prediction", "r_hat")
+TELLING = ("evidence", "exact_gap", "exact_prediction", "r_hat", "bounds")
 
 
-def trust_section(posterior: TreePosterior, exact: TreePosterior | None = None) -> dict[str, Any]:
+def verdict(posterior: TreePosterior, exact: TreePosterior | None = None) -> dict[str, Any]:
     """Return the overall level, its sentence, all doubts and all items as plain JSON values.
 
     Examples
     --------
     >>> from dtgfn import infer
     >>> posterior = infer([[1.0], [2.0]] * 9, [0, 1] * 9, engine="exact", max_depth=1)
-    >>> trust_section(posterior)["level"]
+    >>> verdict(posterior)["level"]
     'good'
 
     """
