@@ -352,13 +352,15 @@ def test_odd_tables(name, objective):
     np.testing.assert_allclose(
         posterior.solution.log_prob(posterior.trees), posterior.log_prob, atol=1e-9
     )
-    if posterior.solution.sampler.exact:
+    told = posterior.diagnostics
+    if long or posterior.solution.sampler.exact:
         answer = exact(case)
-        assert posterior.diagnostics["stopped_because"] == "finished"
-        assert posterior.log_evidence == pytest.approx(answer.log_evidence, rel=1e-9, abs=1e-9)
+        assert told["stopped_because"] == "finished"
+        # Training may end before the last row set, once little is proven to be left.
+        off = {"rel": 1e-9, "abs": 1e-9} if told["exact"] else {"abs": 1e-3}
+        assert told["exact"] or told["open_most"] <= 1e-3
+        assert posterior.log_evidence == pytest.approx(answer.log_evidence, **off)
         assert posterior.best_log_reward == pytest.approx(answer.best_log_reward, abs=1e-6)
-    else:
-        assert not long
     if name == "no leaf table":
         assert posterior.solution.sampler.graph.tail_levels == 1
 
