@@ -13,7 +13,6 @@ stop is forced and costs nothing.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from numbers import Real
 
@@ -209,20 +208,16 @@ def _rule_terms(trees: TreeBatch, rows: Rows, stop: Floats) -> Floats:
     return terms
 
 
-def log_reward(trees: TreeBatch, rows: Rows, score: Score, ends: float = math.inf) -> Floats:
+def log_reward(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """Log R of each tree [B]: likelihood plus prior, before the temperature.
 
-    Trees are scored in pieces, between which Ctrl-C is heard. When the clock passes ``ends``, only
-    the first trees have been: the result is shorter, but never empty.
+    Trees are scored in pieces, between which Ctrl-C is heard.
     """
     first, member = distinct_trees(trees)  # draws of a narrow posterior are often equal
-    size = max(PIECE // max(len(rows.target), 1), 1)
-    parts: list[Floats] = []
+    reward, size = np.empty(len(first)), max(PIECE // max(len(rows.target), 1), 1)
     for start in range(0, len(first), size):
-        if parts and time.monotonic() > ends:
-            member = member[: first[start]]
-            break
         some = trees[first[start : start + size]]
         sums, n_rows = node_sums(some, rows.codes, rows.target, rows.weight, score.leaf)
-        parts.append(_leaf_sum(some, sums, score) + _prior_sum(some, rows, n_rows, score))
-    return np.concatenate([np.zeros(0), *parts])[member]
+        value = _leaf_sum(some, sums, score) + _prior_sum(some, rows, n_rows, score)
+        reward[start : start + size] = value
+    return np.asarray(reward[member])

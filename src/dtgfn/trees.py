@@ -128,6 +128,20 @@ def canonical_keys(trees: TreeBatch) -> list[bytes]:
     return [words[b, :n].tobytes() for b, n in enumerate(length.tolist())]
 
 
+def stack_trees(batches: Sequence[TreeBatch]) -> TreeBatch:
+    """Put batches of trees one after the other."""
+    both = empty_batch(
+        sum(len(batch) for batch in batches), max(batch.feature.shape[1] for batch in batches)
+    )
+    start = 0
+    for batch in batches:
+        here = slice(start, start + len(batch)), slice(batch.feature.shape[1])
+        both.feature[here], both.cut[here], both.left[here] = batch.feature, batch.cut, batch.left
+        both.n_nodes[here[0]] = batch.n_nodes
+        start += len(batch)
+    return both
+
+
 def distinct_trees(trees: TreeBatch) -> tuple[Longs, Longs]:
     """Where each distinct tree is first [D], and which of them every tree is [B].
 

@@ -19,7 +19,7 @@ from dtgfn.predict import tree_weights
 from dtgfn.report.columns import split_rule
 from dtgfn.score import log_reward, merge_rows
 from dtgfn.tree_sets import TreeSet, take_trees
-from dtgfn.trees import TreeBatch, canonical_keys
+from dtgfn.trees import TreeBatch, canonical_keys, stack_trees
 from dtgfn.variants import Alike, alike_cuts, log_variants, variant_keys
 
 MOST_STEPS = 300_000_000  # rows times trees times levels that are looked at for variants
@@ -78,7 +78,7 @@ def _known_trees(
     most = max(MOST_STEPS // (n_rows * max(posterior.score.max_depth, 1)), 20)
     order = np.argsort(-posterior.log_reward[first][others], kind="stable")
     others = others[np.sort(order[:most])]
-    trees = _joined(posterior.best_tree, posterior.trees[np.asarray(first)[others]])
+    trees = stack_trees([posterior.best_tree, posterior.trees[np.asarray(first)[others]]])
     reward = log_reward(trees, merge_rows(posterior.rows), posterior.score)
     of_best = sum(part for key, part in zip(keys, share, strict=True) if key == best)
     return trees, reward, np.concatenate([[of_best], np.asarray(share)[others]])
@@ -88,26 +88,6 @@ def _with_middle_cuts(trees: TreeBatch, alike: Alike, changed: npt.NDArray[np.bo
     """Move the cuts of some of the trees to the middle of those that part the rows alike."""
     middle = (alike.first + alike.last) // 2
     return replace(trees, cut=np.where(changed[:, None], middle, trees.cut).astype(np.int32))
-
-
-def _joined(one: TreeBatch, other: TreeBatch) -> TreeBatch:
-    """Two batches as one."""
-    width = max(one.feature.shape[1], other.feature.shape[1])
-
-    def stack(name: str, empty: int) -> Any:
-        parts = (getattr(batch, name) for batch in (one, other))
-        wide = [
-            np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=empty)
-            for part in parts
-        ]
-        return np.concatenate(wide)
-
-    return TreeBatch(
-        feature=stack("feature", -1),
-        cut=stack("cut", 0),
-        left=stack("left", -1),
-        n_nodes=np.concatenate([one.n_nodes, other.n_nodes]),
-    )
 
 
 def _probability(posterior: TreePosterior, log_mass: float) -> float | None:

@@ -317,7 +317,7 @@ def drawing_ends(stopped_because: str, begun: float, time_budget: float | None) 
     """When drawing has to be done: when the budget is over, or after a little extra time."""
     now = time.monotonic()
     if stopped_because == "interrupted":
-        return now + EXTRA_SECONDS
+        return now + EXTRA_SECONDS / 2
     if time_budget is None:
         return math.inf
     return max(begun + time_budget, now + max(EXTRA_SHARE * time_budget, EXTRA_SECONDS))

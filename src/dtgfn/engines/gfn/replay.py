@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn.kernels import Floats
-from dtgfn.trees import TreeBatch, canonical_keys, check_trees, empty_batch
+from dtgfn.trees import TreeBatch, canonical_keys, check_trees, empty_batch, stack_trees
 
 
 class ReplayBuffer:
@@ -21,7 +21,7 @@ class ReplayBuffer:
 
     Examples
     --------
-    >>> from dtgfn.trees import from_splits
+    >>> from dtgfn.trees import from_splits, stack_trees
     >>> buffer = ReplayBuffer(capacity=2)
     >>> trees = from_splits([{}, {(): (0, 2)}, {(): (0, 2)}, {(): (1, 4)}])
     >>> buffer.add(trees, np.array([-9.0, -3.0, -3.0, -5.0]))
@@ -64,7 +64,7 @@ class ReplayBuffer:
         # Stable: of two equal trees the older one stays, so the order of arrival decides nothing.
         best = np.argsort(-value, kind="stable")[: self.capacity]
         both = self._keys + keys
-        self.trees = _joined(self.trees, trees)[best]
+        self.trees = stack_trees([self.trees, trees])[best]
         self.log_reward = value[best]
         self._keys = [both[i] for i in best.tolist()]
         return int((best >= n_before).sum())
@@ -108,17 +108,3 @@ def buffer_from_arrays(
     buffer = ReplayBuffer(capacity)
     buffer.trees, buffer.log_reward, buffer._keys = trees, log_reward, canonical_keys(trees)
     return buffer
-
-
-def _joined(first: TreeBatch, second: TreeBatch) -> TreeBatch:
-    """Put two batches under one another, as wide as the wider one."""
-    joined = empty_batch(
-        len(first) + len(second), max(first.feature.shape[1], second.feature.shape[1])
-    )
-    for part, start in ((first, 0), (second, len(first))):
-        rows, width = slice(start, start + len(part)), part.feature.shape[1]
-        joined.feature[rows, :width] = part.feature
-        joined.cut[rows, :width] = part.cut
-        joined.left[rows, :width] = part.left
-        joined.n_nodes[rows] = part.n_nodes
-    return joined

@@ -11,6 +11,7 @@ and every objective (see ``objectives.py``) is a function of these residuals.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from dtgfn.kernels import Floats, Ints
-from dtgfn.trees import TreeBatch
+from dtgfn.trees import TreeBatch, stack_trees
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -77,6 +78,30 @@ class Draws:
     def log_weight(self, temperature: float) -> Floats:
         """Log importance weights [B]; their mean weight estimates Z without bias."""
         return np.asarray(self.log_reward / temperature + self.log_pb - self.log_pf)
+
+
+def draw_in_time(draw: Callable[[int], Draws], n_trees: int, n_at_once: int, ends: float) -> Draws:
+    """Draw trees so many at a time until all are, or the clock passes ``ends``; some always are."""
+    parts = [draw(min(n_at_once, n_trees))]
+    n_drawn = min(n_at_once, n_trees)
+    while n_drawn < n_trees and time.monotonic() < ends:
+        size = min(n_at_once, n_trees - n_drawn)
+        parts.append(draw(size))
+        n_drawn += size
+    return join_draws(parts)
+
+
+def join_draws(parts: list[Draws]) -> Draws:
+    """Put draws under one another."""
+    if len(parts) == 1:
+        return parts[0]
+    return Draws(
+        trees=stack_trees([part.trees for part in parts]),
+        log_reward=np.concatenate([part.log_reward for part in parts]),
+        log_pf=np.concatenate([part.log_pf for part in parts]),
+        log_pb=np.concatenate([part.log_pb for part in parts]),
+        cut_short=np.concatenate([part.cut_short for part in parts]),
+    )
 
 
 class Sampler(Protocol):

@@ -42,6 +42,7 @@ from dtgfn.engines.gfn.fixed.lookahead import Cuts, look_ahead_by_formula, look_
 
 # Cuts of a table whose pairs are still summed: more would take a tenth of a second a row set.
 WIDEST_PAIRED = 6000
+ROWS_AT_ONCE = 20_000_000  # that are put into row sets without a break: a tenth of a second
 
 
 class Graph:
@@ -139,7 +140,12 @@ class Graph:
         loops = self.problem.loops
         given = (level.nursery, level.cuts, self.problem.keys, loops, below.nursery)
         log_prior = float(loops.log_stop[below.depth])
-        reach_children(nodes, cuts, *given, below.sums, below.look, log_prior, below.stop)
+        out = (below.sums, below.look, log_prior, below.stop)
+        # The table of row sets takes one writer, so in pieces: Ctrl-C is heard between them.
+        size = max(ROWS_AT_ONCE // self.problem.n_rows, 1)
+        for first in range(0, len(nodes), size):
+            some = slice(first, first + size)
+            reach_children(nodes[some], cuts[some], *given, *out)
         return level.cuts.child[cuts].astype(np.int64)
 
     def settle(self, depth: int, nodes: Longs, remember: bool, hope: bool = True) -> None:

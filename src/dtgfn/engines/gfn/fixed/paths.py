@@ -30,7 +30,7 @@ from dtgfn.engines.gfn.fixed.mdp import Graph
 from dtgfn.engines.gfn.fixed.policy import spread_evenly
 from dtgfn.engines.turns import Pace
 from dtgfn.kernels import Floats, Ints
-from dtgfn.trees import TreeBatch, empty_batch
+from dtgfn.trees import TreeBatch, empty_batch, stack_trees
 
 IMPOSSIBLE = -2  # the tree takes a cut that is not valid here
 UNSEEN = -3  # nobody has looked at the row set, and the path ends here
@@ -100,14 +100,8 @@ def join_paths(parts: list[Paths]) -> Paths:
             for here, start in zip(together, first, strict=False)
         ]
         visits.append(Visits(*(np.concatenate(column) for column in zip(*shifted, strict=True))))
-    width = max(part.trees.feature.shape[1] for part in parts)
-    trees = empty_batch(int(first[-1]), width)
-    for part, start in zip(parts, first, strict=False):
-        where = slice(start, start + len(part)), slice(0, part.trees.feature.shape[1])
-        trees.feature[where], trees.cut[where] = part.trees.feature, part.trees.cut
-        trees.left[where], trees.n_nodes[where[0]] = part.trees.left, part.trees.n_nodes
     return Paths(
-        trees,
+        stack_trees([part.trees for part in parts]),
         visits,
         np.concatenate([part.log_reward for part in parts]),
         np.concatenate([part.log_pf for part in parts]),

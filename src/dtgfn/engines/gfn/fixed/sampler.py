@@ -41,7 +41,13 @@ from dtgfn.engines.gfn.fixed.policy import (
     spread_evenly,
 )
 from dtgfn.engines.gfn.fixed.scouts import send_scouts
-from dtgfn.engines.gfn.sampler import Draws, Residuals, seeded_network
+from dtgfn.engines.gfn.sampler import (
+    Draws,
+    Residuals,
+    draw_in_time,
+    join_draws,
+    seeded_network,
+)
 from dtgfn.engines.turns import Pace
 from dtgfn.kernels import Floats, Ints
 from dtgfn.score import Rows, log_reward
@@ -52,6 +58,10 @@ REFRESH = 10  # network steps after which a node's residuals are computed again
 REPLAYED_NODES = 512
 SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have looked at in a step
 SHORTLIST = 128  # cuts of a node whose children the network sees
+# Looks that trees may take when they are drawn again. Without any, what is known stays as it is,
+# but for links to row sets known already.
+DRAWN_AGAIN = (math.inf, 0, 0)
+ROWS_AT_ONCE = 10_000_000  # rows times trees that are drawn before looking at the clock again
 ROUNDING = 1e-6  # of sums of look-aheads, which are single precision
 WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
 GUESSES = 3 * WARM_UP  # steps after which its guess of what is open can be held against a fit
@@ -193,16 +203,20 @@ class FixedSampler:
         those drawn with hope weigh less on average, hope is lost and others are drawn, the last
         of them where everything is known already.
         """
-        begun, ends, known = time.monotonic(), self.ends, self.bounds()[0]
-        flow = float(self.graph.levels[0].flow[0])
-        draws = self._draw(n_trees, rng, math.inf, (begun + ends) / 2)
+        known, flow = self.bounds()[0], float(self.graph.levels[0].flow[0])
+        share = max(self.ends - time.monotonic(), 0.0) / (2 + len(DRAWN_AGAIN))
+        draws = self._draw(n_trees, rng, math.inf, time.monotonic() + 2 * share)
         self.found_open = self._found_open(draws, flow, known)
-        # Without a look, what is known stays as it is, but for links to row sets known already.
-        for looks in (math.inf, 0, 0, 0):
+        looks = math.inf
+        for looks_again in DRAWN_AGAIN:
             if not self.remember or self.exact or not self._below_floor(draws):
                 break
             self.hope.lose()
-            draws = self._draw(n_trees, rng, looks, time.monotonic() + (ends - begun) / 2)
+            looks = looks_again
+            draws = self._draw(n_trees, rng, looks, time.monotonic() + share)
+        n_missing = n_trees - len(draws.trees)
+        if n_missing > 0 and time.monotonic() < self.ends:
+            draws = join_draws([draws, self._draw(n_missing, rng, looks, self.ends)])
         floor, ceiling = self.bounds()
         self.drawing_gain, self.open_most = floor - known, -math.expm1(min(floor - ceiling, 0.0))
         return draws
@@ -227,7 +241,18 @@ class FixedSampler:
         return elbo < floor - ROUNDING * max(1.0, abs(floor))
 
     def _draw(self, n_trees: int, rng: np.random.Generator, looks: float, ends: float) -> Draws:
-        """Draw trees from P_F as it is now, as many as there is time for."""
+        """Draw trees from P_F as it is now, as many as there is time for.
+
+        All at once, so that they are spread evenly, unless there are too many rows for that.
+        """
+        n_at_once = max(ROWS_AT_ONCE // len(self.rows.target), 10)
+        return draw_in_time(
+            lambda size: self._draw_once(size, rng, looks, ends), n_trees, n_at_once, ends
+        )
+
+    def _draw_once(
+        self, n_trees: int, rng: np.random.Generator, looks: float, ends: float
+    ) -> Draws:
         score, before = self.graph.problem.score, self.ends
         self.ends = ends
         try:
@@ -237,8 +262,7 @@ class FixedSampler:
         self._forget_touched()  # a look is no lesson
         trees, cut_short, complete_trees = complete(self.graph, paths, rng, ends)
         done = np.flatnonzero(complete_trees)
-        reward = log_reward(trees[done], self.rows, score, ends)
-        done = done[: reward.size]
+        reward = log_reward(trees[done], self.rows, score)
         # What is drawn below a path has the probability that it has among the path's trees.
         log_pf = paths.log_pf[done] + (reward - paths.log_reward[done]) / score.temperature
         return Draws(trees[done], reward, log_pf, np.zeros(done.size), cut_short[done])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,10 +29,9 @@ from dtgfn.engines.gfn.free.trajectories import (
     FreeTrajectories,
     complete,
     retrace,
-    stack_trees,
     take_step,
 )
-from dtgfn.engines.gfn.sampler import Draws, Residuals, joined, seeded_network
+from dtgfn.engines.gfn.sampler import Draws, Residuals, draw_in_time, joined, seeded_network
 from dtgfn.kernels import Ints
 from dtgfn.score import Rows, Score, log_likelihood, log_reward
 from dtgfn.trees import TreeBatch, empty_batch
@@ -157,18 +155,11 @@ class FreeSampler:
 
     def draw(self, n_trees: int, rng: np.random.Generator) -> Draws:
         """Draw trees from P_F as it is now, some at a time as long as there is time."""
-        sizes = [DRAWN_AT_ONCE] * (n_trees // DRAWN_AT_ONCE) + [n_trees % DRAWN_AT_ONCE]
-        parts: list[Draws] = []
-        for size in sizes:
-            if size and (not parts or time.monotonic() < self.ends):
-                parts.append(_without_nodes(self.rollout(size, 0.0, rng)))
-        return Draws(
-            trees=stack_trees([part.trees for part in parts]),
-            log_reward=np.concatenate([part.log_reward for part in parts]),
-            log_pf=np.concatenate([part.log_pf for part in parts]),
-            log_pb=np.concatenate([part.log_pb for part in parts]),
-            cut_short=np.concatenate([part.cut_short for part in parts]),
-        )
+
+        def draw(size: int) -> Draws:
+            return _without_nodes(self.rollout(size, 0.0, rng))
+
+        return draw_in_time(draw, n_trees, DRAWN_AT_ONCE, self.ends)
 
     def depths(self, trajectories: FreeTrajectories) -> Ints:
         """Depth [B, K] of the leaf that each split is made at, -1 for stops."""

@@ -26,7 +26,7 @@ from dtgfn.engines.gfn.free.mdp import (
     tree_batch,
 )
 from dtgfn.kernels import Floats, Ints
-from dtgfn.trees import TreeBatch, empty_batch
+from dtgfn.trees import TreeBatch
 
 
 class Step(NamedTuple):
@@ -161,20 +161,6 @@ def retrace(table: Table, trees: TreeBatch, rng: np.random.Generator) -> FreeTra
     forest = Forest(table, n_trees)
     steps = list(_replay(forest, trees, n_splits, node, slot))
     return complete(forest, steps, np.full(n_trees, np.nan))
-
-
-def stack_trees(batches: Sequence[TreeBatch]) -> TreeBatch:
-    """Put batches of trees one after the other."""
-    both = empty_batch(
-        sum(len(batch) for batch in batches), max(batch.feature.shape[1] for batch in batches)
-    )
-    start = 0
-    for batch in batches:
-        here = slice(start, start + len(batch)), slice(batch.feature.shape[1])
-        both.feature[here], both.cut[here], both.left[here] = batch.feature, batch.cut, batch.left
-        both.n_nodes[here[0]] = batch.n_nodes
-        start += len(batch)
-    return both
 
 
 def _replay(
