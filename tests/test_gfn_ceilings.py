@@ -117,7 +117,7 @@ def test_trees_drawn_without_hope_or_a_look_weigh_all_that_is_known(seed, tails)
     sampler.learn([sampler.rollout(2, 0.1, rng)])
     sampler.hope.lose()
     known, _ = sampler.bounds()
-    draws = sampler._draw(20, rng, 0, math.inf)
+    draws = sampler.drawing.draw_in_time(20, rng, 0, math.inf)
     assert draws.log_weight(score.temperature).min() >= known - slack(known)
     np.testing.assert_allclose(draws.log_reward, log_reward(draws.trees, rows, score), rtol=1e-9)
 
@@ -159,7 +159,7 @@ def test_trees_cut_short_are_as_frequent_as_their_probability(tails):
     )
     sampler = make_sampler(rows, score, exact_tails=tails)
     sampler.learn([sampler.rollout(1, 0.1, rng)])
-    draws = sampler._draw(20_000, rng, 0, math.inf)
+    draws = sampler.drawing.draw_in_time(20_000, rng, 0, math.inf)
     assert 0 < draws.cut_short.mean() < 1
     _, first, count = np.unique(canonical_keys(draws.trees), return_index=True, return_counts=True)
     expected = 20_000 * np.exp(draws.log_pf[first])

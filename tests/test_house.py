@@ -94,6 +94,7 @@ ORDER = [
     "engines.gfn.fixed.scouts",
     "engines.gfn.fixed.hope",
     "engines.gfn.fixed.paths",
+    "engines.gfn.fixed.drawing",
     "engines.gfn.fixed.balance",
     "engines.gfn.fixed.sampler",
     "engines.gfn.fixed",

@@ -17,6 +17,7 @@ from dtgfn.engines.exact.problem import Problem
 from dtgfn.engines.exact.sampling import split_leaves
 from dtgfn.engines.gfn.fixed.balance import path_depths, path_residuals
 from dtgfn.engines.gfn.fixed.best import best_tree
+from dtgfn.engines.gfn.fixed.drawing import Drawing
 from dtgfn.engines.gfn.fixed.hope import Hope
 from dtgfn.engines.gfn.fixed.levels import Level, known_nodes
 from dtgfn.engines.gfn.fixed.lookahead import Singles
@@ -25,7 +26,6 @@ from dtgfn.engines.gfn.fixed.paths import (
     UNSEEN,
     Paths,
     Visits,
-    complete,
     join_paths,
     wanted_cuts,
     weigh,
@@ -44,8 +44,6 @@ from dtgfn.engines.gfn.fixed.scouts import send_scouts
 from dtgfn.engines.gfn.sampler import (
     Draws,
     Residuals,
-    draw_in_time,
-    join_draws,
     seeded_network,
 )
 from dtgfn.engines.turns import Pace
@@ -58,11 +56,6 @@ REFRESH = 10  # network steps after which a node's residuals are computed again
 REPLAYED_NODES = 512
 SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have looked at in a step
 SHORTLIST = 128  # cuts of a node whose children the network sees
-# Looks that trees may take when they are drawn again. Without any, what is known stays as it is,
-# but for links to row sets known already.
-DRAWN_AGAIN = (math.inf, 0, 0)
-ROWS_AT_ONCE = 10_000_000  # rows times trees that are drawn before looking at the clock again
-ROUNDING = 1e-6  # of sums of look-aheads, which are single precision
 WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
 GUESSES = 3 * WARM_UP  # steps after which its guess of what is open can be held against a fit
 
@@ -101,9 +94,8 @@ class FixedSampler:
         self.network = network.to(device)
         self.seed, self.step, self.n_replays = seed, 0, 0
         self.touched: list[list[Longs]] = []
-        # As of the last draw: nats that log Z's floor rose by, and what can be unknown at most.
-        self.drawing_gain, self.open_most, self.found_open = 0.0, 1.0, 1.0
         self.hope = Hope(self.graph, self.network)
+        self.drawing = Drawing(self.graph, rows, self.hope, self._walk_evenly)
         self._forget_touched()
         self._know(0, np.zeros(1, np.int64))
         root = self.graph.levels[0]
@@ -194,78 +186,23 @@ class FixedSampler:
         return weigh(graph, trees, visits)
 
     def draw(self, n_trees: int, rng: np.random.Generator) -> Draws:
-        """Draw full trees from P_F as it is now.
+        """Draw full trees from P_F as it is now, or without hope where that costs.
 
         Trees that meet at a node choose evenly over its actions: each is still a draw from P_F,
         but together they stand for it better than independent ones.
-
-        Every tree drawn without hope weighs at least as much as all known trees together. So if
-        those drawn with hope weigh less on average, hope is lost and others are drawn, the last
-        of them where everything is known already.
         """
-        known, flow = self.bounds()[0], float(self.graph.levels[0].flow[0])
-        share = max(self.ends - time.monotonic(), 0.0) / (2 + len(DRAWN_AGAIN))
-        draws = self._draw(n_trees, rng, math.inf, time.monotonic() + 2 * share)
-        self.found_open = self._found_open(draws, flow, known)
-        looks = math.inf
-        for looks_again in DRAWN_AGAIN:
-            if not self.remember or self.exact or not self._below_floor(draws):
-                break
-            self.hope.lose()
-            looks = looks_again
-            draws = self._draw(n_trees, rng, looks, time.monotonic() + share)
-        n_missing = n_trees - len(draws.trees)
-        if n_missing > 0 and time.monotonic() < self.ends:
-            draws = join_draws([draws, self._draw(n_missing, rng, looks, self.ends)])
-        floor, ceiling = self.bounds()
-        self.drawing_gain, self.open_most = floor - known, -math.expm1(min(floor - ceiling, 0.0))
-        return draws
+        return self.drawing.draw(n_trees, rng, self.ends, self.remember and not self.exact)
 
-    def _found_open(self, draws: Draws, flow: float, known: float) -> float:
-        """Share of the posterior that was open when trees were drawn, two standard errors up.
-
-        ``flow`` is that of the root, which every tree weighs that passes known row sets alone;
-        the others' weights estimate what the open part holds, however wild the hopes.
-        """
-        log_weight = draws.log_weight(self.graph.problem.score.temperature)
-        passed = np.abs(log_weight - flow) > ROUNDING * max(1.0, abs(flow))
-        weight = np.where(passed, np.exp(np.minimum(log_weight - known, 100.0)), 0.0)
-        error = weight.std() / math.sqrt(weight.size)
-        most = float(weight.mean() + 2 * error)
-        return most / (1.0 + most)
-
-    def _below_floor(self, draws: Draws) -> bool:
-        """Whether trees weigh less on average than all known ones together."""
-        elbo = float(draws.log_weight(self.graph.problem.score.temperature).mean())
-        floor, _ = self.bounds()
-        return elbo < floor - ROUNDING * max(1.0, abs(floor))
-
-    def _draw(self, n_trees: int, rng: np.random.Generator, looks: float, ends: float) -> Draws:
-        """Draw trees from P_F as it is now, as many as there is time for.
-
-        All at once, so that they are spread evenly, unless there are too many rows for that.
-        """
-        n_at_once = max(ROWS_AT_ONCE // len(self.rows.target), 10)
-        return draw_in_time(
-            lambda size: self._draw_once(size, rng, looks, ends), n_trees, n_at_once, ends
-        )
-
-    def _draw_once(
+    def _walk_evenly(
         self, n_trees: int, rng: np.random.Generator, looks: float, ends: float
-    ) -> Draws:
-        score, before = self.graph.problem.score, self.ends
-        self.ends = ends
+    ) -> Paths:
+        """Draw paths for the user: a look is no lesson, and none is taken after ``ends``."""
+        before, self.ends = self.ends, ends
         try:
-            paths = self._walk(n_trees, 0.0, rng, looks, evenly=True)
+            return self._walk(n_trees, 0.0, rng, looks, evenly=True)
         finally:
             self.ends = before
-        self._forget_touched()  # a look is no lesson
-        trees, cut_short, complete_trees = complete(self.graph, paths, rng, ends)
-        done = np.flatnonzero(complete_trees)
-        reward = log_reward(trees[done], self.rows, score)
-        # What is drawn below a path has the probability that it has among the path's trees.
-        log_pf = paths.log_pf[done] + (reward - paths.log_reward[done]) / score.temperature
-        return Draws(trees[done], reward, log_pf, np.zeros(done.size), cut_short[done])
+            self._forget_touched()
 
     def log_prob(self, trees: TreeBatch) -> Floats:
         """Log P_F [B] of given trees, -inf for impossible ones."""
@@ -312,7 +249,7 @@ class FixedSampler:
         """
         guessed = not self.hope.lost and float(self.graph.levels[0].open[0]) <= CLOSED
         guessed = guessed and self.step >= GUESSES
-        return self.exact or (self.remember and (guessed or self.open_most <= CLOSED))
+        return self.exact or (self.remember and (guessed or self.drawing.open_most <= CLOSED))
 
     def learn(self, trajectories: list[Paths]) -> dict[str, float]:
         """Widen the known part of the graph and settle the flows of what was touched."""
@@ -335,8 +272,8 @@ class FixedSampler:
             told["open"] = float(self.graph.levels[0].open[0])
             told["early"] = float(self.step < GUESSES and not self.exact)
         if self.hope.lost:
-            told["drawing_gain"] = self.drawing_gain
-            told["open"] = max(told["open"], self.found_open)
+            told["drawing_gain"] = self.drawing.gain
+            told["open"] = max(told["open"], self.drawing.found_open)
         return told
 
     def carry(self, before: FixedSampler) -> bool:
