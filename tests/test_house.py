@@ -16,6 +16,7 @@ ORDER = [
     "checks",
     "whole_files",
     "progress",
+    "pieces",
     "tables",
     "files",
     "datasets.registry",

@@ -23,6 +23,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -196,7 +197,7 @@ def _check(n_bags: object, column_share: Any, n_trees: int) -> tuple[float, floa
         raise ValueError(f"n_trees={n_trees!r} leaves nothing to average; give 2 or more.")
     pair = isinstance(column_share, tuple | list)  # JSON, and so a file, knows lists only
     shares = tuple(column_share) if pair else (column_share, column_share)
-    numbers = all(isinstance(s, int | float) and not isinstance(s, bool) for s in shares)
+    numbers = all(isinstance(s, Real) and not isinstance(s, bool) for s in shares)
     if not numbers or len(shares) != 2 or not 0 < shares[0] <= shares[1] <= 1:
         raise ValueError(
             f"column_share={column_share!r} is out of range; give a number above 0, at most 1, or "

@@ -10,9 +10,6 @@ each row's sum runs over the trees in their order, so the result does not depend
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,13 +18,12 @@ import numpy.typing as npt
 from numba import njit
 
 from dtgfn.kernels import Codes, Floats, Ints
+from dtgfn.pieces import Threads
 from dtgfn.trees import TreeBatch
 
 Indices = npt.NDArray[np.uint32]
 NEVER = np.iinfo(np.uint16).max  # no code is above this cut
 BLOCK_BYTES = 1 << 16
-WORTH_THREADS = 500_000  # rows times trees, some milliseconds of work
-LONG_PIECE = 20_000_000  # rows times trees, some tenths of a second
 
 
 class FlatTrees(NamedTuple):
@@ -192,7 +188,7 @@ def average(forest: Forest, codes: Codes, n_jobs: int | None = None) -> Floats:
             forest.trees, forest.values, forest.weights, codes, out, first, last, block
         )  # fmt: skip
 
-    _share(work, len(codes), len(forest.weights), block, n_jobs)
+    Threads(n_jobs)(work, len(codes))
     return out
 
 
@@ -221,7 +217,7 @@ def sum_leaves(
     def work(first: int, last: int) -> None:
         sum_rows(trees, codes, statistics, totals, first, last, block)
 
-    _share(work, len(trees.root), len(codes), 1, n_jobs)
+    Threads(n_jobs)(work, len(trees.root))
     return totals
 
 
@@ -234,29 +230,3 @@ def _block_rows(codes: Codes, numbers: Floats) -> int:
     """Rows whose codes and numbers fit into a near cache, a multiple of four."""
     bytes_per_row = 2 * codes.shape[1] + 8 * numbers.shape[1]
     return int(np.clip(BLOCK_BYTES // max(bytes_per_row, 1), 16, 1024)) // 4 * 4
-
-
-def _share(
-    work: Callable[[int, int], None], n: int, cost: int, least: int, n_jobs: int | None
-) -> None:
-    """Do work(first, last) for all of 0..n-1, in pieces over threads where that is worth it."""
-    n_threads = os.cpu_count() or 1 if n_jobs is None or n_jobs == -1 else n_jobs
-    if n * cost < WORTH_THREADS:
-        work(0, n)
-        return
-    # Some pieces per thread, so that one slow core does not hold up the others, and none so long
-    # that an interrupt would have to wait for it.
-    piece = max(min(n // (8 * max(n_threads, 1)), LONG_PIECE // cost), 1)
-    piece = -(-piece // least) * least
-    pieces = [(first, min(first + piece, n)) for first in range(0, n, piece)]
-    if n_threads < 2:
-        for first, last in pieces:
-            work(first, last)
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        try:
-            for task in [pool.submit(work, first, last) for first, last in pieces]:
-                task.result()
-        finally:
-            # Whatever ends this loop, no thread goes on behind the user's back.
-            pool.shutdown(cancel_futures=True)

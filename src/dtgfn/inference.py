@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ import numpy.typing as npt
 
 from dtgfn.bagging import BAG_OPTIONS, infer_bagged, out_of_bag
 from dtgfn.binning import Binning
-from dtgfn.checks import check_choice, check_run
-from dtgfn.diagnostics import warn_if_untrustworthy
+from dtgfn.checks import check_choice, check_count, check_run, check_seed
+from dtgfn.diagnostics import UntrustworthyFit, warn_if_untrustworthy
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.settings import SETTING_NAMES
 from dtgfn.engines.mcmc import infer_mcmc
@@ -38,6 +39,7 @@ def _infer_gfn(*arguments: Any, **options: Any) -> TreePosterior:
     return infer_gfn(*arguments, **options)
 
 
+MOMENT = 0.25  # seconds
 ENGINES: dict[str, Callable[..., TreePosterior]] = {
     "gfn": _infer_gfn,
     "exact": infer_exact,
@@ -102,7 +104,8 @@ def infer(
         A weight of 3 counts as three rows, 0 as none.
     time_budget : float or None
         Seconds after which sampling or training ends with what there is, and exact inference is
-        given up; preparing before and drawing trees after training come on top. None for no limit.
+        given up; compiling does not count, and what "gfn" does before and after training comes on
+        top. None for no limit.
     n_jobs : int or None
         Threads, all cores if None or -1.
     random_state : int, Generator or None
@@ -131,10 +134,10 @@ def infer(
         )
     check_choice("engine", engine, tuple(ENGINES))
     check_options(engine, options, also=("column_share",) if n_bags is not None else ())
-    check_run(n_trees, time_budget, n_jobs)
+    n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
+    check_seed(random_state)
     check_temperature(temperature, leaf)
-    if n_jobs == -1:  # scikit-learn's way to say all cores
-        n_jobs = None
+    started = time.monotonic()
     table = as_table(X)
     data = make_training_data(
         table,
@@ -145,6 +148,7 @@ def infer(
         sample_weight=sample_weight,
         classes=classes,
     )
+    time_budget = what_is_left(time_budget, time.monotonic() - started)
     run = ENGINES[engine]
     if n_bags is not None:
         options = {**BAG_OPTIONS.get(engine, {}), **options, "n_bags": n_bags}
@@ -165,7 +169,7 @@ def infer(
                 score,
                 column=np.asarray(data.binner.feature_column, dtype=np.int32),
                 n_columns=table.n_columns,
-                n_trees=int(n_trees),
+                n_trees=n_trees,
                 random_state=random_state,
                 time_budget=seconds,
                 n_jobs=n_jobs,
@@ -180,7 +184,32 @@ def infer(
             posterior = infer_at(temperature, time_budget)  # type: ignore[arg-type]
     if n_bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
+        warn_if_cut_short(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)
+
+
+def what_is_left(time_budget: float | None, spent: float) -> float | None:
+    """Seconds of a budget that preparing has left, rounded to be read; moments do not count.
+
+    >>> what_is_left(10.0, 1.27), what_is_left(10.0, 0.01), what_is_left(1.0, 3.0)
+    (8.7, 10.0, 0.1)
+    """
+    if time_budget is None or spent < MOMENT:
+        return time_budget
+    return min(max(round(time_budget - spent, 1), 0.1), time_budget)
+
+
+def warn_if_cut_short(posterior: TreePosterior, time_budget: float | None) -> None:
+    """Warn of particles that were thinned out because the time was too short for one sweep."""
+    left = posterior.diagnostics.get("thinned_to")
+    if left is not None:
+        warnings.warn(
+            f"time_budget={time_budget:g} s was too short for one sweep, so only {left:,} of "
+            f"{posterior.diagnostics['particles']:,} particles were kept to its end; allow more, "
+            "or use fewer n_thresholds or a smaller max_depth.",
+            UntrustworthyFit,
+            stacklevel=3,
+        )
 
 
 def check_temperature(temperature: object, leaf: LeafModel | None) -> None:
@@ -225,7 +254,17 @@ ENGINE_OPTIONS = {
     "mcmc": ("n_chains", "n_steps"),
     "smc": ("n_particles", "n_sweeps"),
 }
-WHOLE_OPTIONS = ("memory_budget", "n_chains", "n_particles", "n_steps", "n_sweeps")
+WAYS_OUT = {
+    "memory_budget": "give a whole number of bytes from 1, or None for half of what is free"
+}
+# Those that must be whole numbers, and whether None is one's way to say no limit.
+WHOLE_OPTIONS = {
+    "memory_budget": True,
+    "n_chains": False,
+    "n_particles": False,
+    "n_steps": True,
+    "n_sweeps": True,
+}
 
 
 def check_options(engine: str, options: dict[str, Any], also: tuple[str, ...] = ()) -> None:
@@ -242,5 +281,5 @@ def check_options(engine: str, options: dict[str, Any], also: tuple[str, ...] = 
             similar = difflib.get_close_matches(name, everything, 1)
             way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
             raise ValueError(f"{name!r} is not an option of engine {engine!r}; {way_out}")
-        if name in WHOLE_OPTIONS and not isinstance(value, Integral | None):
-            raise ValueError(f"{name}={value!r} is not usable; give a whole number from 1.")
+        if name in WHOLE_OPTIONS and not (value is None and WHOLE_OPTIONS[name]):
+            check_count(name, value, WAYS_OUT.get(name, "give a whole number from 1"))

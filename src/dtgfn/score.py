@@ -142,7 +142,7 @@ def make_prior(
             return PenaltyPrior(float(split_penalty))
     elif isinstance(split_penalty, tuple | list) and len(split_penalty) == 3:
         name, base, decay = split_penalty
-        numbers = isinstance(base, Real) and isinstance(decay, Real)
+        numbers = all(isinstance(n, Real) and not isinstance(n, bool) for n in (base, decay))
         if name == "bcart" and numbers and 0 < base < 1 and 0 <= decay <= 1e6:
             return BranchingPrior(float(base), float(decay))
     raise ValueError(f"split_penalty={split_penalty!r} is not a prior; {allowed}.")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dtgfn.bagging import Bags
 from dtgfn.binning import encode
-from dtgfn.checks import check_run
+from dtgfn.checks import check_run, check_seed
 from dtgfn.diagnostics import warn_if_untrustworthy
 from dtgfn.engines.gfn.settings import SETTING_NAMES, make_settings
 from dtgfn.importance import effective_sample_size
@@ -78,7 +78,9 @@ def extend_posterior(
 
     """
     check_options(posterior.engine, options)
-    check_run(len(posterior.trees) if n_trees is None else n_trees, time_budget, n_jobs)
+    wanted = len(posterior.trees) if n_trees is None else n_trees
+    n_trees, time_budget, n_jobs = check_run(wanted, time_budget, n_jobs)
+    check_seed(random_state)
     if isinstance(posterior.solution, Bags):
         raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
     binner, classes = posterior.binner, posterior.classes
@@ -109,10 +111,10 @@ def extend_posterior(
             posterior.score,
             column=binner.feature_column.astype(np.int32),
             n_columns=len(binner.columns),
-            n_trees=len(posterior.trees) if n_trees is None else n_trees,
+            n_trees=n_trees,
             random_state=random_state,
             time_budget=time_budget,
-            n_jobs=None if n_jobs == -1 else n_jobs,
+            n_jobs=n_jobs,
             progress=progress,
             **options,
         )

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from dtgfn.background import Background, choose_views, fit_background, place
 from dtgfn.binning import Binner
-from dtgfn.checks import check_choice, check_range, check_run, check_whole
+from dtgfn.checks import Run, check_choice, check_range, check_run, check_whole
 from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.emptiness import View, emptiness, infer_views
 from dtgfn.estimators.columns import TableEstimator
@@ -147,7 +147,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn where normal rows X [n, columns] lie; y is ignored."""
-        self._check_parameters()
+        n_trees, time_budget, n_jobs = self._check_parameters()
         table = as_table(X)
         self._check_columns(X, table, reset=True)
         weight = _row_weights(sample_weight, table.n_rows)
@@ -174,9 +174,9 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 leaf_concentration=self.leaf_concentration,
                 split_penalty=self.split_penalty,
                 temperature=temperature,
-                n_trees=math.ceil(self.n_trees / len(chosen)),
-                time_budget=self.time_budget,
-                n_jobs=None if self.n_jobs == -1 else self.n_jobs,
+                n_trees=math.ceil(n_trees / len(chosen)),
+                time_budget=time_budget,
+                n_jobs=n_jobs,
                 rng=rng,
                 options={**usual[self.inference], **(self.options or {})},
                 progress=progress,
@@ -227,10 +227,10 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         views = choose_views(n_columns, min(per_view, n_columns), min(MAX_VIEWS, self.n_trees), rng)
         return [views[place] for place in rng.permutation(len(views))]
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self) -> Run:
         check_choice("inference", self.inference, tuple(ENGINES))
         check_options(self.inference, self.options or {})
-        check_run(self.n_trees, self.time_budget, self.n_jobs)
+        run = check_run(self.n_trees, self.time_budget, self.n_jobs)
         check_range("leaf_concentration", self.leaf_concentration, 1e-6, 1e6)
         if self.columns_per_tree is not None:
             check_whole("columns_per_tree", self.columns_per_tree, 1, 1000)
@@ -241,6 +241,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 f"contamination={share!r} is not a rule; give 'two-std', or a share of the "
                 "training rows above 0 and up to 0.5."
             )
+        return run
 
 
 def _row_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Floats:

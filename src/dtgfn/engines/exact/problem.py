@@ -44,6 +44,7 @@ class Loops(NamedTuple):
     rank_code: Ints  # [F, R] the code behind a rank (padded)
     group: Ints  # [F] source column
     sums: Floats  # [P, K] the leaf model's sums over the copies of a row
+    span: Ints  # [P, 2] all sums of a row from span[0] to span[1] - 1; the others are zero
     leaf: Any  # see leaves.py
     temperature: float
     log_stop: Floats  # [max_depth + 1] tempered log prior of a stop at each depth
@@ -103,6 +104,15 @@ def distinct_rows(rows: Rows, score: Score) -> tuple[npt.NDArray[np.uint16], Flo
     return rows.codes[first], sums
 
 
+def nonzero_spans(sums: Floats) -> Ints:
+    """First and one past the last sum of each row [P, 2] that is not zero: of many classes, one."""
+    there = sums != 0
+    n_sums = sums.shape[1]
+    first = np.where(there.any(axis=1), there.argmax(axis=1), n_sums)
+    last = n_sums - there[:, ::-1].argmax(axis=1)
+    return np.stack([first, np.maximum(first, last)], axis=1).astype(np.int32)
+
+
 def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Problem:
     """Merge equal rows, drop features that never vary and rank the codes of the others."""
     codes, sums = distinct_rows(rows, score)
@@ -128,6 +138,7 @@ def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Prob
         rank_code=rank_code,
         group=column[varying],
         sums=sums,
+        span=nonzero_spans(sums),
         leaf=score.leaf.terms(rows.weight),
         temperature=score.temperature,
         log_stop=log_stop / score.temperature,
