@@ -11,13 +11,14 @@ each row's sum runs over the trees in their order, so the result does not depend
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from dtgfn.kernels import Codes, Floats, Ints
+from dtgfn.leaves import LeafModel, add_row
 from dtgfn.pieces import Threads
 from dtgfn.trees import TreeBatch
 
@@ -173,6 +174,28 @@ def sum_rows(
                     totals[found[i - begin], k] += statistics[i, k]
 
 
+@njit(cache=True, nogil=True)
+def add_rows_to_leaves(
+    trees: FlatTrees,
+    codes: Codes,
+    target: Any,
+    weight: Floats,
+    leaf: Any,
+    totals: Floats,
+    first: int,
+    last: int,
+    block: int,
+) -> None:
+    """Add each row to the leaf model's sums [L, K] where it ends, in trees first..last-1."""
+    found = np.empty(block, dtype=np.uint32)
+    for begin in range(0, codes.shape[0], block):
+        end = min(begin + block, codes.shape[0])
+        for b in range(first, last):
+            reach_leaves(trees, b, codes, begin, end, found)
+            for i in range(begin, end):
+                add_row(totals[found[i - begin]], target[i], weight[i], leaf)
+
+
 def average(forest: Forest, codes: Codes, n_jobs: int | None = None) -> Floats:
     """Weighted sum over trees of what each row's leaf says, for rows of codes [n, d] -> [n, K].
 
@@ -218,6 +241,23 @@ def sum_leaves(
         sum_rows(trees, codes, statistics, totals, first, last, block)
 
     Threads(n_jobs)(work, len(trees.root))
+    return totals
+
+
+def leaf_sums(
+    trees: FlatTrees,
+    codes: Codes,
+    target: npt.NDArray[Any],
+    weight: Floats,
+    leaf: LeafModel,
+    n_jobs: int | None = None,
+) -> Floats:
+    """The leaf model's sums over the rows [n, d] that reach each leaf -> [L, K]."""
+    codes = _as_codes(codes)
+    totals = np.zeros((int(trees.first_leaf[-1]), leaf.n_sums))
+    given = (trees, codes, target, weight, leaf.terms(), totals)
+    block = _block_rows(codes, totals[:, :1])
+    Threads(n_jobs)(lambda i, j: add_rows_to_leaves(*given, i, j, block), len(trees.root))
     return totals
 
 

@@ -184,29 +184,38 @@ def infer(
             posterior = infer_at(temperature, time_budget)  # type: ignore[arg-type]
     if n_bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
-        warn_if_cut_short(posterior, time_budget)
+    warn_if_cut_short(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)
 
 
-def what_is_left(time_budget: float | None, spent: float) -> float | None:
+def what_is_left(time_budget: float | None, spent: float, at_least: float = 0.1) -> float | None:
     """Seconds of a budget that preparing has left, rounded to be read; moments do not count.
 
-    >>> what_is_left(10.0, 1.27), what_is_left(10.0, 0.01), what_is_left(1.0, 3.0)
-    (8.7, 10.0, 0.1)
+    ``at_least`` is the share that is left in any case.
+
+    >>> what_is_left(10.0, 1.27), what_is_left(10.0, 0.01), what_is_left(10.0, 30.0)
+    (8.7, 10.0, 1.0)
     """
     if time_budget is None or spent < MOMENT:
         return time_budget
-    return min(max(round(time_budget - spent, 1), 0.1), time_budget)
+    return max(round(time_budget - spent, 1), at_least * time_budget)
 
 
 def warn_if_cut_short(posterior: TreePosterior, time_budget: float | None) -> None:
-    """Warn of particles that were thinned out because the time was too short for one sweep."""
-    left = posterior.diagnostics.get("thinned_to")
-    if left is not None:
+    """Warn of particles and bags that were left out because the time was too short."""
+    told = posterior.diagnostics
+    short = ""
+    if "thinned_to" in told:
+        short = (
+            f"one sweep, so only {told['thinned_to']:,} of {told['particles']:,} particles were "
+            "kept to its end; allow more, or use fewer n_thresholds or a smaller max_depth"
+        )
+    if "bags_left_out" in told:
+        n_bags = told["bags"] + told["bags_left_out"]
+        short = f"more than {told['bags']} of {n_bags} bags; allow more, or use fewer n_bags"
+    if short:
         warnings.warn(
-            f"time_budget={time_budget:g} s was too short for one sweep, so only {left:,} of "
-            f"{posterior.diagnostics['particles']:,} particles were kept to its end; allow more, "
-            "or use fewer n_thresholds or a smaller max_depth.",
+            f"time_budget={time_budget:g} s was too short for {short}.",
             UntrustworthyFit,
             stacklevel=3,
         )

@@ -10,6 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+Flag = npt.NDArray[np.uint8]
 Work = Callable[[int, int], None]
 LookUp = Callable[[float], None]
 PIECE = 0.05  # seconds
@@ -18,6 +22,18 @@ SOON = 0.005
 
 def keep_on(share: float) -> None:
     """Let nothing but Ctrl-C end the work."""
+
+
+@dataclass(frozen=True)
+class Halting:
+    """Work whose loops may run long, but look at a flag [1] and end early once it is set."""
+
+    work: Work
+    halted: Flag
+
+    def __call__(self, first: int, last: int) -> None:
+        """Do a piece."""
+        self.work(first, last)
 
 
 def run_here(work: Work, n_items: int) -> None:
@@ -41,7 +57,8 @@ def in_order(work: Work, n_items: int, look_up: LookUp = keep_on) -> None:
 def anyhow(work: Work, n_items: int, n_jobs: int, look_up: LookUp = keep_on) -> None:
     """Do work(first, last) for all of 0..n_items-1 on some threads, in any order.
 
-    While they work ``look_up`` is told the share that is done, and may raise.
+    While they work ``look_up`` is told the share that is done, and may raise. Work that is
+    ``Halting`` is left to the threads altogether, and halted when this one gives up.
     """
     pieces = Pieces(n_items, n_jobs)
 
@@ -52,10 +69,11 @@ def anyhow(work: Work, n_items: int, n_jobs: int, look_up: LookUp = keep_on) -> 
             work(*piece)
             pieces.took(piece, time.monotonic() - begun)
 
-    worker(SOON)  # what is done at once is not worth starting threads for
-    look_up(pieces.share_done())
-    if pieces.share_done() == 1.0:
-        return
+    if not isinstance(work, Halting):
+        worker(SOON)  # what is done at once is not worth starting threads for
+        look_up(pieces.share_done())
+        if pieces.share_done() == 1.0:
+            return
     with ThreadPoolExecutor(n_jobs) as pool:
         pending = {pool.submit(worker) for _ in range(n_jobs)}
         try:
@@ -67,6 +85,8 @@ def anyhow(work: Work, n_items: int, n_jobs: int, look_up: LookUp = keep_on) -> 
         finally:
             # Whatever ends this loop, no thread goes on behind the user's back.
             pieces.stop()
+            if pending and isinstance(work, Halting):
+                work.halted[0] = 1
 
 
 @dataclass

@@ -21,6 +21,7 @@ import numpy as np
 from dtgfn.checks import check_range
 from dtgfn.kernels import Codes, Floats, Ints, distinct_codes, node_code_ranges
 from dtgfn.leaves import LeafModel, log_marginals
+from dtgfn.pieces import in_order
 from dtgfn.trees import TreeBatch, distinct_trees, node_depths, node_sums
 
 SplitPenalty = str | float | tuple[str, float, float]
@@ -151,8 +152,8 @@ def make_prior(
 def leaf_log_marginal(sums: Floats, score: Score) -> Floats:
     """Log m of sums [..., K] -> [...]."""
     flat = np.ascontiguousarray(sums, dtype=np.float64).reshape(-1, score.leaf.n_sums)
-    out = np.empty(flat.shape[0])
-    log_marginals(flat, score.leaf.terms(), out)
+    out, terms = np.empty(flat.shape[0]), score.leaf.terms()
+    in_order(lambda i, j: log_marginals(flat[i:j], terms, out[i:j]), len(flat))
     return out.reshape(sums.shape[:-1])
 
 

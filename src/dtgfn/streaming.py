@@ -16,7 +16,7 @@ from dtgfn.checks import check_run, check_seed
 from dtgfn.diagnostics import warn_if_untrustworthy
 from dtgfn.engines.gfn.settings import SETTING_NAMES, make_settings
 from dtgfn.importance import effective_sample_size
-from dtgfn.inference import ENGINES, check_options
+from dtgfn.inference import ENGINES, check_options, warn_if_cut_short, what_is_left
 from dtgfn.kernels import Floats
 from dtgfn.posterior import TreePosterior, sampled_posterior
 from dtgfn.progress import progress_bar
@@ -89,18 +89,20 @@ def extend_posterior(
             "This posterior was inferred from codes; give extend_posterior one that "
             "dtgfn.infer made from a table."
         )
+    started = time.monotonic()
     batch = code_batch(posterior, as_table(X), np.asarray(y), sample_weight)
     if len(batch.weight) == 0:
         return posterior
     rows = append_rows(posterior.rows, batch)
-    started = time.monotonic()
+    coded = time.monotonic()
     known, _ = reweigh(posterior, batch)
     instant = {
         "log_evidence": _storable(known.log_evidence),
         "log_evidence_error": _storable(known.log_evidence_error),
         "ess": known.diagnostics["ess"],
-        "seconds": time.monotonic() - started,
+        "seconds": time.monotonic() - coded,
     }
+    time_budget = what_is_left(time_budget, time.monotonic() - started, at_least=0.5)
     if posterior.engine == "gfn":
         options = {**options, "policy": posterior.solution, "carry": known}
         if posterior.solution is not None:
@@ -119,6 +121,7 @@ def extend_posterior(
             **options,
         )
     warn_if_untrustworthy(extended)
+    warn_if_cut_short(extended, time_budget)
     diagnostics = {**extended.diagnostics, "instant": instant}
     return replace(extended, binner=binner, classes=classes, diagnostics=diagnostics)
 

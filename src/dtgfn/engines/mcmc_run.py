@@ -26,8 +26,9 @@ from dtgfn.engines.mcmc_state import (
 )
 from dtgfn.engines.node_terms import NodeTable, most_nodes
 from dtgfn.engines.splitmix import draw_below
-from dtgfn.engines.turns import Flag, Pace
+from dtgfn.engines.turns import Pace
 from dtgfn.kernels import Floats, Ints
+from dtgfn.pieces import Flag
 
 STEP, INTERVAL, RECORDED = 0, 1, 2  # places in Record.at
 REFRESH = 4096  # steps after which log R is summed afresh

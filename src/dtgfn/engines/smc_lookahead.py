@@ -18,9 +18,9 @@ import numpy as np
 from numba import njit
 
 from dtgfn.engines.node_terms import INNER, NodeTable, code_ranges, split_term
-from dtgfn.engines.turns import Flag
 from dtgfn.kernels import Floats, Ints
 from dtgfn.leaves import add_row, log_marginal, row_mass
+from dtgfn.pieces import Flag
 
 UNIFORM_SHARE = 0.05
 

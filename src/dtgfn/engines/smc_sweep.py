@@ -32,8 +32,9 @@ from dtgfn.engines.node_terms import (
     varies,
 )
 from dtgfn.engines.smc_lookahead import Choices, draw_choice, look_ahead, make_choices
-from dtgfn.engines.turns import Deadline, Flag, Pace
+from dtgfn.engines.turns import Deadline, Pace
 from dtgfn.kernels import Floats, Ints
+from dtgfn.pieces import Flag
 
 Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

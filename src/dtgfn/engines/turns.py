@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-PIECE = 0.05
+from dtgfn.pieces import PIECE, Flag
+
 GRACE = 0.5  # seconds beyond the end in which work that has nothing to show yet may get something
-Flag = npt.NDArray[np.uint8]
 
 
 @dataclass

@@ -22,7 +22,7 @@ from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import NEGLIGIBLE, SupportLevel, carriers
 from dtgfn.kernels import Codes, Floats, Ints, distinct_codes
 from dtgfn.leaves import write_outputs
-from dtgfn.pieces import Work
+from dtgfn.pieces import Halting, Work
 
 # Mass of a query at a row set below this cannot change a printed probability.
 NO_MASS = 1e-18
@@ -82,7 +82,7 @@ def _average_piece(
     levels_left = problem.score.max_depth - depth
     loop = average_two_levels if levels_left == 2 else average_one_level
     # Predictions do not ask which column a cut is on, so all may count as one.
-    loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
+    loops = problem.loops.hearing()._replace(group=np.zeros_like(problem.loops.group))
     # Blocks do not depend on the threads, so neither do the sums; big and small sets alternate.
     n_blocks = min(MOST_BLOCKS, len(kept))
     blocks = np.zeros((n_blocks, n_queries, n_outputs))
@@ -98,7 +98,7 @@ def _average_piece(
                 part_mass = np.ascontiguousarray(mass[part])
                 loop(*given, loops, queries, order, part_mass, blocks[b])
 
-        return work
+        return Halting(work, loops.halted)
 
     for begin in range(0, -(-len(kept) // MOST_BLOCKS), per_call):
         run(from_set(begin), n_blocks)

@@ -23,6 +23,7 @@ from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.two_levels import sum_two_levels
 from dtgfn.kernels import Floats
 from dtgfn.leaves import log_marginal
+from dtgfn.pieces import Halting
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,14 @@ def tail_values(
         values.size[:], values.absent[:] = 1.0, 1.0
         return values
     loop = sum_two_levels if levels_left == 2 else sum_one_level
-    given = (level.bits, problem.max_cuts, depth, problem.loops)
+    loops = problem.loops.hearing()
+    given = (level.bits, problem.max_cuts, depth, loops)
     out = (values.log_z, values.log_max, values.size, values.absent)
-    run(lambda first, last: loop(first, last, *given, *out), len(level))
+
+    def work(first: int, last: int) -> None:
+        loop(first, last, *given, *out)
+
+    run(Halting(work, loops.halted) if levels_left == 2 else work, len(level))
     return values
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dtgfn.kernels import Floats, Ints, distinct_codes
 from dtgfn.leaves import DirichletLeaf, add_rows
+from dtgfn.pieces import Flag
 from dtgfn.score import Rows, Score, leaf_log_marginal
 
 Words = npt.NDArray[np.uint64]
@@ -51,6 +52,11 @@ class Loops(NamedTuple):
     log_split: Floats  # [max_depth + 1] and of a split
     uniform_rules: bool
     table: LeafTable
+    halted: Flag  # [1] whether to end early, with nothing that could be used
+
+    def hearing(self) -> Loops:
+        """Return the same with a flag of its own, for one call that may be halted."""
+        return self._replace(halted=np.zeros(1, dtype=np.uint8))
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,7 @@ def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Prob
         log_split=log_split / score.temperature,
         uniform_rules=score.uniform_rules,
         table=make_leaf_table(sums, score),
+        halted=np.zeros(1, dtype=np.uint8),
     )
     return Problem(
         loops=loops,
