@@ -54,6 +54,7 @@ ORDER = [
     "engines.exact",
     "engines.splitmix",
     "engines.node_terms",
+    "engines.compiling",
     "engines.turns",
     "engines.level_order",
     "engines.convergence",

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from dtgfn.background import Background, background_shares, view_rows
+from dtgfn.engines.compiling import compile_engine
 from dtgfn.inference import ENGINES
 from dtgfn.kernels import Codes, Floats
 from dtgfn.leaves import DirichletLeaf
 from dtgfn.progress import Progress, silent
-from dtgfn.score import Rows, Score, SplitPenalty, make_score
+from dtgfn.score import Score, SplitPenalty, make_score
 from dtgfn.trees import TreeBatch, route
 
 CHUNK = 1_000_000  # trees times rows looked at together
@@ -92,7 +93,16 @@ def infer_views(
             temperature=temperature,
         )
         if n_views == 0:
-            compile_engine(len(chosen), score, **engine)
+            some = view_rows(background, chosen, cells[:1], weight[:1], np.random.default_rng(0))
+            compile_engine(
+                ENGINES[engine["engine"]],
+                some,
+                score,
+                column=np.arange(len(chosen), dtype=np.int32),
+                n_columns=len(chosen),
+                n_jobs=engine["n_jobs"],
+                **engine["options"],
+            )
             # The clock starts here: compiling, on a first run, is not the problem's fault.
             started = time.monotonic()
         left = None if time_budget is None else time_budget - (time.monotonic() - started)
@@ -103,24 +113,6 @@ def infer_views(
         yield infer_view(
             background, chosen, cells, weight, score, n_trees, rng, time_budget=seconds, **engine
         )
-
-
-def compile_engine(
-    n_columns: int, score: Score, *, engine: str, n_jobs: int | None, options: dict[str, Any]
-) -> None:
-    """Run an engine on two rows, so that it is compiled."""
-    codes = np.repeat(np.arange(2, dtype=np.uint16)[:, None], n_columns, axis=1)
-    ENGINES[engine](
-        Rows(codes, np.arange(2, dtype=np.int32), np.ones(2)),
-        score,
-        column=np.arange(n_columns, dtype=np.int32),
-        n_columns=n_columns,
-        n_trees=1,
-        random_state=0,
-        time_budget=MIN_SECONDS,
-        n_jobs=n_jobs,
-        **options,
-    )
 
 
 def infer_view(

@@ -18,6 +18,7 @@ from dtgfn.bagging import BAG_OPTIONS, infer_bagged, out_of_bag
 from dtgfn.binning import Binning
 from dtgfn.checks import check_choice, check_count, check_run, check_seed
 from dtgfn.diagnostics import UntrustworthyFit, warn_if_untrustworthy
+from dtgfn.engines.compiling import compile_engine
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.settings import SETTING_NAMES
 from dtgfn.engines.mcmc import infer_mcmc
@@ -154,21 +155,29 @@ def infer(
         options = {**BAG_OPTIONS.get(engine, {}), **options, "n_bags": n_bags}
         run = partial(infer_bagged, run)
     with progress_bar(verbose) as progress:
+        score = make_score(
+            data.leaf,
+            n_features=table.n_columns,
+            n_thresholds=n_thresholds,
+            max_depth=max_depth,
+            split_penalty=split_penalty,
+            temperature=1.0 if temperature == "auto" else temperature,  # type: ignore[arg-type]
+        )
+        columns: dict[str, Any] = {
+            "column": np.asarray(data.binner.feature_column, dtype=np.int32),
+            "n_columns": table.n_columns,
+        }
+        if time_budget is not None and (n_bags is not None or temperature == "auto"):
+            # Several runs share the time, and the first one is not to lose it by compiling.
+            alone = {name: options[name] for name in options if name not in BAG_ONLY}
+            few = compile_engine(ENGINES[engine], data.rows, score, **columns, **alone)
+            leave_one_out(few)
 
         def infer_at(temperature: float, seconds: float | None) -> TreePosterior:
-            score = make_score(
-                data.leaf,
-                n_features=table.n_columns,
-                n_thresholds=n_thresholds,
-                max_depth=max_depth,
-                split_penalty=split_penalty,
-                temperature=temperature,
-            )
             return run(
                 data.rows,
-                score,
-                column=np.asarray(data.binner.feature_column, dtype=np.int32),
-                n_columns=table.n_columns,
+                replace(score, temperature=temperature),
+                **columns,
                 n_trees=n_trees,
                 random_state=random_state,
                 time_budget=seconds,
@@ -181,7 +190,7 @@ def infer(
             judge = leave_one_out if n_bags is None else out_of_bag
             posterior = at_best_temperature(infer_at, time_budget, options, judge)
         else:
-            posterior = infer_at(temperature, time_budget)  # type: ignore[arg-type]
+            posterior = infer_at(score.temperature, time_budget)
     if n_bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
     warn_if_cut_short(posterior, time_budget)
@@ -257,6 +266,7 @@ def at_best_temperature(
     return replace(choice.posterior, diagnostics={**choice.posterior.diagnostics, **tried})
 
 
+BAG_ONLY = ("n_bags", "column_share")
 ENGINE_OPTIONS = {
     "gfn": ("preset", "callbacks", "checkpoint", "policy", *SETTING_NAMES),
     "exact": ("memory_budget",),

@@ -141,6 +141,10 @@ def select(
     given = {"engine": engine, "n_trees": n_trees, "sample_weight": sample_weight, **options}
     given |= {"n_jobs": n_jobs, "random_state": random_state}
     n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
+    if time_budget is not None:  # the first setting is not to lose its time by compiling
+        few = dict.fromkeys(SETTINGS[:2], 2) | {"split_penalty": "mdl"}
+        run = {"engine": engine, "n_trees": 2, "time_budget": 1.0, "n_jobs": n_jobs}
+        _judge([[0.0], [1.0]] * 5, [0, 1] * 5, few, run)
     started = time.monotonic()
     lines: list[dict[str, Any]] = []
     best: tuple[float, dict[str, Any], TreePosterior] | None = None
@@ -151,7 +155,7 @@ def select(
             if lines and left <= 0:
                 lines.append(_line(settings, "time_budget was over before its turn."))
                 continue
-            seconds = left / (len(combinations) - place)
+            seconds = max(left, 0.05 * time_budget) / (len(combinations) - place)
         line, posterior = _judge(X, y, settings, {**given, "time_budget": seconds})
         lines.append(line)
         merit = line["log_evidence"] if by == "evidence" else line["log_score"]
