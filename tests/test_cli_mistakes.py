@@ -212,7 +212,7 @@ VALUES = [
     (1, "--options memory_budget=lots", "memory_budget='lots' is out of range; give a whole"),
     (1, "--options memory_budget=0", "memory_budget=0 is out of range; give a whole number of"),
     (1, "--options memory_budget=-5", "memory_budget=-5 is out of range; give a whole number of"),
-    (1, "--options memory_budget=true", "memory_budget=True is out of range; give a whole number of"),
+    (1, "--options memory_budget=true", "memory_budget=True is out of range; give a whole"),
     (1, "--time-budget nan", "--time-budget nan is not usable; give seconds above 0, or None"),
     (1, "--options max_depth=3", "--max-depth is a parameter, not an option of engine 'exact'"),
     (2, "--class-weight 0=1,0=2", "--class-weight is wrong: '0=1,0=2' has '0' twice; see --help"),
