@@ -365,6 +365,7 @@ def test_compiling_does_not_count_against_the_budget(monkeypatch):
     DTGFNAnomalyDetector(n_trees=3, random_state=0, n_jobs=1).fit(X)
     monkeypatch.setitem(ENGINES, "smc", compiled_first)
     model = DTGFNAnomalyDetector(n_trees=3, time_budget=budget, random_state=0, n_jobs=1).fit(X)
-    assert len(model.views_) == len(called) == 3
-    assert called[0] == budget
-    assert 0 < called[2] < called[1] < budget
+    assert len(model.views_) == 3
+    called = called[1:]  # the first one, on two rows, compiles
+    assert len(called) == 3
+    assert 0 < called[0] <= budget / 3 < called[1] < called[2] < budget

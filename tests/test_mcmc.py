@@ -21,6 +21,7 @@ from dtgfn.engines.mcmc_moves import change, swap
 from dtgfn.engines.mcmc_run import INTERVAL, RECORDED, start_walk
 from dtgfn.engines.mcmc_state import SPLIT, write_tree
 from dtgfn.engines.node_terms import make_node_table
+from dtgfn.engines.turns import Deadline
 from dtgfn.posterior import TreePosterior
 from dtgfn.score import log_reward
 from dtgfn.trees import canonical_keys, check_trees
@@ -120,7 +121,7 @@ def test_moves_that_keep_the_shape_keep_the_posterior_on_what_they_reach(name, s
     n_draws, most = 2500, 0
     for seed in range(6):
         walk = start_walk(table, np.uint64(seed), 4)
-        for _ in walk.pieces(20):
+        for _ in walk.pieces(20, Deadline(None).halted):
             pass
         feature = np.zeros((n_draws, len(walk.chain.nodes)), dtype=np.int32)
         cut = np.zeros_like(feature)
@@ -141,7 +142,7 @@ def test_a_swap_with_two_equal_children_swaps_both():
     table = make_node_table(case.rows, case.score)
     walk = start_walk(table, np.uint64(0), 4)
     while walk.chain.size[SPLIT] < 3:
-        next(walk.pieces(walk.steps + 1))
+        next(walk.pieces(walk.steps + 1, Deadline(None).halted))
     feature = np.zeros((500, 7), dtype=np.int32)
     follow(walk.chain, table, True, 1, feature, np.zeros_like(feature))
     assert np.unique(feature, axis=0)[:, :3].tolist() == [[0, 1, 1], [1, 0, 0]]
@@ -167,7 +168,7 @@ def test_a_chain_knows_its_log_reward_whatever_it_did_and_however_large_it_grew(
     case = deep_case(prior)
     table = make_node_table(case.rows, case.score)
     walk = start_walk(table, np.uint64(3), 200)
-    for _ in walk.pieces(30_000):
+    for _ in walk.pieces(30_000, Deadline(None).halted):
         pass
     record, used = walk.record, int(walk.record.at[RECORDED])
     assert 100 <= used <= 200

@@ -23,12 +23,14 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
+from dtgfn.engines.exact.budget import BudgetExceeded
 from dtgfn.kernels import Floats, Ints
 from dtgfn.posterior import TreePosterior, sampled_posterior
 from dtgfn.predict import sharpened
@@ -40,6 +42,8 @@ from dtgfn.trees import TreeBatch, empty_batch, node_sums, route
 Copies = npt.NDArray[np.integer[Any]]
 
 SHARPEST = 10.0
+MOST_SHARPENED = 4_000_000  # probabilities that the sharpness is chosen by
+CHUNK = 1_000_000  # probabilities looked at together
 # What is enough for one bag: errors of single bags average out.
 BAG_OPTIONS: dict[str, dict[str, Any]] = {
     "smc": {"n_particles": 50, "n_sweeps": 1},
@@ -100,11 +104,12 @@ def infer_bagged(
 ) -> TreePosterior:
     """Infer the bagged posterior with any engine (one of ``dtgfn.inference.ENGINES``).
 
-    Every bag gets an even share of ``n_trees`` and of the time that is left, and knows a share of
-    the columns, drawn evenly between the two numbers of ``column_share``. With k of d columns a
-    split costs log(d / k) less, so that splitting at all stays as likely. ``options`` go to the
-    engine; ``BAG_OPTIONS`` has what is enough for a bag. There is no evidence, for there is not one
-    data set: ``log_evidence`` is nan.
+    Every bag gets an even share of ``n_trees`` and of the time that is left; bags that time does
+    not reach are left out (``diagnostics["bags_left_out"]``), and the trees of the others repeated.
+    A bag knows a share of the columns, drawn evenly between the two numbers of ``column_share``.
+    With k of d columns a split costs log(d / k) less, so that splitting at all stays as likely.
+    ``options`` go to the engine; ``BAG_OPTIONS`` has what is enough for a bag. There is no
+    evidence, for there is not one data set: ``log_evidence`` is nan.
 
     Examples
     --------
@@ -127,46 +132,75 @@ def infer_bagged(
     ends = np.linspace(0, n_trees, n_bags + 1).astype(np.int64)
     n_trees_of = ends[1:] - ends[:-1]
     copies = _draw_copies(rows.weight, n_bags, rng)
-    batches = []
+    merged = merge_rows(rows)
+    batches, rewards, outside = [], [], Outside(rows, score)
+    overhead = 0.0
     for b in range(n_bags):
         progress("bagging", b / n_bags)
+        begun = time.monotonic()
+        left = math.inf if time_budget is None else time_budget - (begun - started)
+        if b and left < overhead:
+            break
         known = _known_columns(varying, shares, rng)
         features = np.flatnonzero(np.isin(column, known))
-        left = math.inf if time_budget is None else time_budget - (time.monotonic() - started)
-        found = engine(
-            _bag_rows(rows, copies[b], features),
-            _cheaper(score, varying.size, known.size),
-            column=column[features],
-            n_columns=n_columns,
-            n_trees=int(n_trees_of[b]),
-            random_state=int(rng.integers(2**31)),
-            time_budget=None if time_budget is None else max(left / (n_bags - b), 1e-3),
-            **options,
-        )
+        seconds = None if time_budget is None else max(left / (n_bags - b) - overhead, 1e-3)
+        try:
+            found = engine(
+                _bag_rows(rows, copies[b], features),
+                _cheaper(score, varying.size, known.size),
+                column=column[features],
+                n_columns=n_columns,
+                n_trees=int(n_trees_of[b]),
+                random_state=int(rng.integers(2**31)),
+                time_budget=seconds,
+                **options,
+            )
+        except BudgetExceeded:
+            if not b:
+                raise
+            break
         batches.append(_resampled(found, rng, features))
+        rewards.append(log_reward(batches[-1], merged, score))
+        outside.add(batches[-1], copies[b])
+        overhead = time.monotonic() - begun - float(found.diagnostics.get("seconds", 0.0))
     progress("bagging", 1.0)
-    bag = np.repeat(np.arange(n_bags), n_trees_of).astype(np.int32)
+    n_done = len(batches)
+    bag = np.repeat(np.arange(n_done), n_trees_of[:n_done]).astype(np.int32)
+    again = np.arange(n_trees) % len(bag)  # trees repeated for bags that were left out
     return _as_posterior(
-        Bags(_stacked(batches), rows, score, bag, copies),
+        Bags(_stacked(batches)[again], rows, score, bag[again], copies[:n_done]),
+        np.concatenate(rewards)[again],
+        *outside.probability(),
         column=column,
         n_columns=n_columns,
         engine=found.engine,
-        started=started,
+        told={
+            "bags": n_done,
+            **({"bags_left_out": n_bags - n_done} if n_done < n_bags else {}),
+            "seconds": time.monotonic() - started,
+        },
     )
 
 
 def _as_posterior(
-    bags: Bags, *, column: Ints, n_columns: int, engine: str, started: float
+    bags: Bags,
+    reward: Floats,
+    probability: Floats,
+    share: Floats,
+    *,
+    column: Ints,
+    n_columns: int,
+    engine: str,
+    told: dict[str, Any],
 ) -> TreePosterior:
     """Choose the sharpness and tell everything that the trees of all bags tell."""
-    probability, share = outside_probability(bags)
     seen = share > 0  # nowhere, if every row is in every bag: then there is no score either
     sharpness = best_sharpness(probability[seen], bags.labels[seen], bags.rows.weight[seen])
     bags = replace(bags, sharpness=sharpness)
     n_trees = len(bags.trees)
     return sampled_posterior(
         bags.trees,
-        log_reward=log_reward(bags.trees, merge_rows(bags.rows), bags.score),
+        log_reward=reward,
         log_prob=np.full(n_trees, np.nan),
         log_weight=np.zeros(n_trees),
         log_evidence=math.nan,
@@ -178,12 +212,11 @@ def _as_posterior(
         engine=engine,
         solution=bags,
         diagnostics={
-            "bags": len(bags.copies),
             "sharpness": sharpness,
             "out_of_bag_log_score": (
                 _scored(probability, share, bags).score if seen.any() else None
             ),
-            "seconds": time.monotonic() - started,
+            **told,
         },
     )
 
@@ -196,7 +229,7 @@ def _check(n_bags: object, column_share: Any, n_trees: int) -> tuple[float, floa
         raise ValueError(f"n_trees={n_trees!r} leaves nothing to average; give 2 or more.")
     pair = isinstance(column_share, tuple | list)  # JSON, and so a file, knows lists only
     shares = tuple(column_share) if pair else (column_share, column_share)
-    numbers = all(isinstance(s, int | float) and not isinstance(s, bool) for s in shares)
+    numbers = all(isinstance(s, Real) and not isinstance(s, bool) for s in shares)
     if not numbers or len(shares) != 2 or not 0 < shares[0] <= shares[1] <= 1:
         raise ValueError(
             f"column_share={column_share!r} is out of range; give a number above 0, at most 1, or "
@@ -274,30 +307,54 @@ def _stacked(batches: list[TreeBatch]) -> TreeBatch:
     return whole
 
 
+class Outside:
+    """What trees say of the rows that their bags lack, added up bag by bag.
+
+    A row of weight w > 1 is w rows alike, each left out by itself: of a bag with k copies of them
+    a part (1 - 1 / w)^k of the rows is out.
+    """
+
+    def __init__(self, rows: Rows, score: Score) -> None:
+        self.rows, self.model = rows, class_leaf(score)
+        self.labels = rows.target.astype(np.int32, copy=False)
+        self.absent = 1 - 1 / np.maximum(rows.weight, 1)
+        self.total = np.zeros((len(self.labels), self.model.n_classes))
+        self.n_telling = np.zeros(len(self.labels))
+        self.n_trees = 0
+
+    def add(self, trees: TreeBatch, copies: Copies) -> None:
+        """Add the trees of a bag that holds each row so many times [n]."""
+        rows, labels, model = self.rows, self.labels, self.model
+        counts, _ = node_sums(trees, rows.codes, labels, rows.weight, model)
+        part = self.absent**copies
+        outside = np.flatnonzero(part)
+        step = max(CHUNK // (len(trees) * model.n_classes), 1)
+        for first in range(0, outside.size, step):
+            some = outside[first : first + step]
+            leaf = route(trees, rows.codes[some])
+            at_leaf = counts[np.arange(len(trees))[:, None], leaf] + model.concentration
+            at_leaf[:, np.arange(some.size), labels[some]] -= np.minimum(rows.weight[some], 1)
+            told = (at_leaf / at_leaf.sum(axis=-1, keepdims=True)).sum(axis=0)
+            self.total[some] += part[some, None] * told
+        self.n_telling += part * len(trees)
+        self.n_trees += len(trees)
+
+    def probability(self) -> tuple[Floats, Floats]:
+        """P(y | x_i) [n, C], and the share of the trees that tell [n]: an even guess where none."""
+        share = self.n_telling / self.n_trees
+        total = np.where(share[:, None] == 0, 1.0, self.total)
+        return total / total.sum(axis=1, keepdims=True), share
+
+
 def outside_probability(bags: Bags) -> tuple[Floats, Floats]:
     """P(y | x_i) [n, C] by the trees whose bag lacks row i, without its count, and their share [n].
 
-    A row of weight w > 1 is w rows alike, each left out by itself: of a bag with k copies of them
-    a part (1 - 1 / w)^k of the rows is out. A row that is in every bag has no tree to score it: it
-    gets an even guess, and share 0.
+    A row that is in every bag has no tree to score it: it gets an even guess, and share 0.
     """
-    rows, labels, model = bags.rows, bags.labels, class_leaf(bags.score)
-    counts, _ = node_sums(bags.trees, rows.codes, labels, rows.weight, model)
-    total = np.zeros((len(labels), model.n_classes))
-    share = np.zeros(len(labels))
-    absent = 1 - 1 / np.maximum(rows.weight, 1)
+    outside = Outside(bags.rows, bags.score)
     for b, copies in enumerate(bags.copies):
-        part = absent**copies
-        outside = np.flatnonzero(part)
-        mine = np.flatnonzero(bags.bag == b)
-        leaf = route(bags.trees[mine], rows.codes[outside])
-        at_leaf = counts[mine[:, None], leaf] + model.concentration
-        at_leaf[:, np.arange(outside.size), labels[outside]] -= np.minimum(rows.weight[outside], 1)
-        told = (at_leaf / at_leaf.sum(axis=-1, keepdims=True)).sum(axis=0)
-        total[outside] += part[outside, None] * told
-        share += part * mine.size / len(bags.trees)
-    total[share == 0] = 1
-    return total / total.sum(axis=1, keepdims=True), share
+        outside.add(bags.trees[np.flatnonzero(bags.bag == b)], copies)
+    return outside.probability()
 
 
 def out_of_bag(posterior: TreePosterior) -> LeaveOneOut:
@@ -329,6 +386,8 @@ def best_sharpness(probability: Floats, target: Ints, weight: Floats) -> float:
     """
     if not len(target) or probability.shape[1] < 2:
         return 1.0
+    every = -(-probability.size // MOST_SHARPENED)  # of a large table, rows at even steps
+    probability, target, weight = probability[::every], target[::every], weight[::every]
     row, even = np.arange(len(target)), 1 / probability.shape[1]
 
     def loss(log_power: float) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,13 +19,22 @@ def check_choice(name: str, value: object, allowed: Iterable[str | None]) -> Non
         raise ValueError(f"{name}={value!r} is not known; give one of {listed}.")
 
 
-def check_whole(name: str, value: object, low: int, high: int) -> None:
-    """Refuse what is not a whole number from low to high."""
+def check_whole(name: str, value: object, low: int, high: int) -> int:
+    """Return a whole number from low to high; refuse what is none."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or not low <= value <= high:  # type: ignore[operator]
         raise ValueError(
             f"{name}={value!r} is out of range; give a whole number from {low} to {high}."
         )
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def check_count(name: str, value: object, way_out: str = "give a whole number from 1") -> int:
+    """Return a whole number from 1; refuse what is none."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not value >= 1:  # type: ignore[operator]
+        raise ValueError(f"{name}={value!r} is out of range; {way_out}.")
+    return int(value)  # type: ignore[call-overload, no-any-return]
 
 
 def check_range(name: str, value: object, low: float, high: float) -> None:
@@ -33,15 +44,40 @@ def check_range(name: str, value: object, low: float, high: float) -> None:
         raise ValueError(f"{name}={value!r} is out of range; give a number from {low} to {high}.")
 
 
-def check_run(n_trees: object, time_budget: object, n_jobs: object) -> None:
-    """Refuse what no engine can be run with; n_jobs=-1 is scikit-learn's way to say all cores."""
-    check_whole("n_trees", n_trees, 1, 10_000_000)
-    if n_jobs is not None and n_jobs != -1:
-        check_whole("n_jobs", n_jobs, 1, 1024)
+class Run(NamedTuple):
+    """What every engine is run with; None is no limit, and all cores."""
+
+    n_trees: int
+    time_budget: float | None
+    n_jobs: int | None
+
+
+def check_run(n_trees: object, time_budget: object, n_jobs: object) -> Run:
+    """Return these as plain numbers; refuse what no engine can be run with.
+
+    n_jobs=-1 is scikit-learn's way to say all cores, and an endless budget is none.
+    """
+    n_trees = check_whole("n_trees", n_trees, 1, 10_000_000)
+    threads = None
+    if n_jobs is not None and not (n_jobs == -1 and isinstance(n_jobs, Integral)):
+        threads = check_whole("n_jobs", n_jobs, 1, 1024)
     number = isinstance(time_budget, Real) and not isinstance(time_budget, bool)
     if time_budget is not None and not (number and time_budget > 0):  # type: ignore[operator]
         raise ValueError(
             f"time_budget={time_budget!r} is not usable; give seconds above 0, or None."
+        )
+    limited = time_budget is not None and time_budget != math.inf
+    return Run(n_trees, float(time_budget) if limited else None, threads)  # type: ignore[arg-type]
+
+
+def check_seed(random_state: object) -> None:
+    """Refuse what seeds no random numbers."""
+    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    usable = random_state is None or isinstance(random_state, np.random.Generator)
+    if not usable and not (whole and random_state >= 0):  # type: ignore[operator]
+        raise ValueError(
+            f"random_state={random_state!r} is not usable; give a whole number from 0, a numpy "
+            "Generator, or None."
         )
 
 

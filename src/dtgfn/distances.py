@@ -6,18 +6,16 @@ which.
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
 
 import numpy as np
 
-from dtgfn.engines.exact.budget import Budget
 from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.ranking import ranked_trees
 from dtgfn.kernels import Codes, Floats
+from dtgfn.pieces import Threads
 from dtgfn.posterior import TreePosterior
 from dtgfn.predict import average_trees, distinct_trees
-from dtgfn.progress import silent
 from dtgfn.score import Rows, Score, log_reward, merge_rows
 from dtgfn.trees import TreeBatch
 
@@ -116,9 +114,7 @@ def top_trees(exact: TreePosterior, n: int = 100) -> tuple[TreeBatch, Floats]:
     if n < 1:
         raise ValueError(f"n={n!r} is out of range; give a whole number from 1.")
     solution = exact_solution(exact)
-    budget = Budget(None, 0, solution.n_jobs, silent, time.monotonic())
-    run = budget.run_anyhow("ranking trees")
-    trees = ranked_trees(solution.problem, solution.support, n, run)
+    trees = ranked_trees(solution.problem, solution.support, n, Threads(solution.n_jobs))
     reward = log_reward(trees, merge_rows(exact.rows), exact.score)
     order = np.argsort(-reward, kind="stable")
     probability = np.exp(reward[order] / exact.score.temperature - exact.log_evidence)

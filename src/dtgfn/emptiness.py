@@ -9,14 +9,16 @@ view, then over views by the power mean of exponent 1/2.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dtgfn.background import Background, background_shares, view_rows
+from dtgfn.engines.compiling import compile_engine
 from dtgfn.inference import ENGINES
 from dtgfn.kernels import Codes, Floats
 from dtgfn.leaves import DirichletLeaf
@@ -24,7 +26,7 @@ from dtgfn.progress import Progress, silent
 from dtgfn.score import Score, SplitPenalty, make_score
 from dtgfn.trees import TreeBatch, route
 
-CHUNK = 4_000_000  # trees times rows looked at together
+CHUNK = 1_000_000  # trees times rows looked at together
 MIN_SECONDS = 0.1  # what an engine gets when the budget is nearly over
 
 
@@ -73,21 +75,15 @@ def infer_views(
     temperature: float,
     progress: Progress = silent,
     **engine: Any,
-) -> tuple[View, ...]:
+) -> Iterator[View]:
     """Infer ``n_trees`` trees in each of several sets of columns; for one tree, the best one.
 
     ``cells`` [n, columns] and ``weight`` [n] are of the normal rows; ``engine`` is what
-    ``infer_view`` hands on. When ``time_budget`` seconds are over, counted from the end of the
-    first set, the remaining sets are left out.
+    ``infer_view`` hands on. When ``time_budget`` seconds are over, counted without compiling and
+    with what the caller does between two views, the remaining sets are left out.
     """
-    started = 0.0
-    views: list[View] = []
-    for chosen in columns:
-        spent = time.monotonic() - started if views else 0.0
-        left = None if time_budget is None else time_budget - spent
-        if views and left is not None and left <= 0:
-            break
-        progress("views", len(views) / len(columns))
+    started = math.nan
+    for n_views, chosen in enumerate(columns):
         score = make_score(
             DirichletLeaf(2, leaf_concentration),
             n_features=len(chosen),
@@ -96,17 +92,27 @@ def infer_views(
             split_penalty=split_penalty,
             temperature=temperature,
         )
-        seconds = None if left is None else max(left, MIN_SECONDS)
-        views.append(
-            infer_view(
-                background, chosen, cells, weight, score, n_trees, rng,
-                time_budget=seconds, **engine
+        if n_views == 0:
+            some = view_rows(background, chosen, cells[:1], weight[:1], np.random.default_rng(0))
+            compile_engine(
+                ENGINES[engine["engine"]],
+                some,
+                score,
+                column=np.arange(len(chosen), dtype=np.int32),
+                n_columns=len(chosen),
+                n_jobs=engine["n_jobs"],
+                **engine["options"],
             )
-        )  # fmt: skip
-        if len(views) == 1:
             # The clock starts here: compiling, on a first run, is not the problem's fault.
             started = time.monotonic()
-    return tuple(views)
+        left = None if time_budget is None else time_budget - (time.monotonic() - started)
+        if n_views and left is not None and left <= 0:
+            break
+        progress("views", n_views / len(columns))
+        seconds = None if left is None else max(left / (len(columns) - n_views), MIN_SECONDS)
+        yield infer_view(
+            background, chosen, cells, weight, score, n_trees, rng, time_budget=seconds, **engine
+        )
 
 
 def infer_view(
@@ -174,16 +180,30 @@ def emptiness(
     """
     total = np.zeros(len(cells))
     for view in views:
-        power = 1.0 / len(view.columns)
-        density = log_density[:, list(view.columns)].sum(axis=1)
-        step = max(CHUNK // len(view.trees), 1)
-        for first in range(0, len(cells), step):
-            part = slice(first, first + step)
-            own = None if own_weight is None else own_weight[part]
-            side = _mean_odds(view, pick(cells[part], view.columns), own, power)
-            # Between the mean of logs, where views add up, and the mean, where one is enough.
-            total[part] += np.sqrt(side * np.exp(-power * density[part]))
-    return np.asarray((total / len(views)) ** 2)
+        total += root_emptiness(view, cells, log_density, own_weight)
+    return mean_emptiness(total, len(views))
+
+
+def root_emptiness(
+    view: View, cells: Codes, log_density: Floats, own_weight: Floats | None = None
+) -> Floats:
+    """Root of the side of the empty cube around each row [n] in one view, as in ``emptiness``."""
+    total = np.empty(len(cells))
+    power = 1.0 / len(view.columns)
+    density = log_density[:, list(view.columns)].sum(axis=1)
+    step = max(CHUNK // len(view.trees), 1)
+    for first in range(0, len(cells), step):
+        part = slice(first, first + step)
+        own = None if own_weight is None else own_weight[part]
+        side = _mean_odds(view, pick(cells[part], view.columns), own, power)
+        # Between the mean of logs, where views add up, and the mean, where one is enough.
+        total[part] = np.sqrt(side * np.exp(-power * density[part]))
+    return total
+
+
+def mean_emptiness(total: Floats, n_views: int) -> Floats:
+    """Emptiness [n] from the sum of its roots over views."""
+    return np.asarray((total / n_views) ** 2)
 
 
 def _mean_odds(view: View, cells: Codes, own: Floats | None, power: float) -> Floats:

@@ -10,24 +10,21 @@ each row's sum runs over the trees in their order, so the result does not depend
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from dtgfn.kernels import Codes, Floats, Ints
+from dtgfn.leaves import LeafModel, add_row
+from dtgfn.pieces import Threads
 from dtgfn.trees import TreeBatch
 
 Indices = npt.NDArray[np.uint32]
 NEVER = np.iinfo(np.uint16).max  # no code is above this cut
 BLOCK_BYTES = 1 << 16
-WORTH_THREADS = 500_000  # rows times trees, some milliseconds of work
-LONG_PIECE = 20_000_000  # rows times trees, some tenths of a second
 
 
 class FlatTrees(NamedTuple):
@@ -177,6 +174,28 @@ def sum_rows(
                     totals[found[i - begin], k] += statistics[i, k]
 
 
+@njit(cache=True, nogil=True)
+def add_rows_to_leaves(
+    trees: FlatTrees,
+    codes: Codes,
+    target: Any,
+    weight: Floats,
+    leaf: Any,
+    totals: Floats,
+    first: int,
+    last: int,
+    block: int,
+) -> None:
+    """Add each row to the leaf model's sums [L, K] where it ends, in trees first..last-1."""
+    found = np.empty(block, dtype=np.uint32)
+    for begin in range(0, codes.shape[0], block):
+        end = min(begin + block, codes.shape[0])
+        for b in range(first, last):
+            reach_leaves(trees, b, codes, begin, end, found)
+            for i in range(begin, end):
+                add_row(totals[found[i - begin]], target[i], weight[i], leaf)
+
+
 def average(forest: Forest, codes: Codes, n_jobs: int | None = None) -> Floats:
     """Weighted sum over trees of what each row's leaf says, for rows of codes [n, d] -> [n, K].
 
@@ -192,7 +211,7 @@ def average(forest: Forest, codes: Codes, n_jobs: int | None = None) -> Floats:
             forest.trees, forest.values, forest.weights, codes, out, first, last, block
         )  # fmt: skip
 
-    _share(work, len(codes), len(forest.weights), block, n_jobs)
+    Threads(n_jobs)(work, len(codes))
     return out
 
 
@@ -221,7 +240,24 @@ def sum_leaves(
     def work(first: int, last: int) -> None:
         sum_rows(trees, codes, statistics, totals, first, last, block)
 
-    _share(work, len(trees.root), len(codes), 1, n_jobs)
+    Threads(n_jobs)(work, len(trees.root))
+    return totals
+
+
+def leaf_sums(
+    trees: FlatTrees,
+    codes: Codes,
+    target: npt.NDArray[Any],
+    weight: Floats,
+    leaf: LeafModel,
+    n_jobs: int | None = None,
+) -> Floats:
+    """The leaf model's sums over the rows [n, d] that reach each leaf -> [L, K]."""
+    codes = _as_codes(codes)
+    totals = np.zeros((int(trees.first_leaf[-1]), leaf.n_sums))
+    given = (trees, codes, target, weight, leaf.terms(), totals)
+    block = _block_rows(codes, totals[:, :1])
+    Threads(n_jobs)(lambda i, j: add_rows_to_leaves(*given, i, j, block), len(trees.root))
     return totals
 
 
@@ -234,29 +270,3 @@ def _block_rows(codes: Codes, numbers: Floats) -> int:
     """Rows whose codes and numbers fit into a near cache, a multiple of four."""
     bytes_per_row = 2 * codes.shape[1] + 8 * numbers.shape[1]
     return int(np.clip(BLOCK_BYTES // max(bytes_per_row, 1), 16, 1024)) // 4 * 4
-
-
-def _share(
-    work: Callable[[int, int], None], n: int, cost: int, least: int, n_jobs: int | None
-) -> None:
-    """Do work(first, last) for all of 0..n-1, in pieces over threads where that is worth it."""
-    n_threads = os.cpu_count() or 1 if n_jobs is None or n_jobs == -1 else n_jobs
-    if n * cost < WORTH_THREADS:
-        work(0, n)
-        return
-    # Some pieces per thread, so that one slow core does not hold up the others, and none so long
-    # that an interrupt would have to wait for it.
-    piece = max(min(n // (8 * max(n_threads, 1)), LONG_PIECE // cost), 1)
-    piece = -(-piece // least) * least
-    pieces = [(first, min(first + piece, n)) for first in range(0, n, piece)]
-    if n_threads < 2:
-        for first, last in pieces:
-            work(first, last)
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        try:
-            for task in [pool.submit(work, first, last) for first, last in pieces]:
-                task.result()
-        finally:
-            # Whatever ends this loop, no thread goes on behind the user's back.
-            pool.shutdown(cancel_futures=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ import numpy.typing as npt
 
 from dtgfn.bagging import BAG_OPTIONS, infer_bagged, out_of_bag
 from dtgfn.binning import Binning
-from dtgfn.checks import check_choice, check_run
-from dtgfn.diagnostics import warn_if_untrustworthy
+from dtgfn.checks import check_choice, check_count, check_run, check_seed
+from dtgfn.diagnostics import UntrustworthyFit, warn_if_untrustworthy
+from dtgfn.engines.compiling import compile_engine
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.settings import SETTING_NAMES
 from dtgfn.engines.mcmc import infer_mcmc
@@ -38,6 +40,7 @@ def _infer_gfn(*arguments: Any, **options: Any) -> TreePosterior:
     return infer_gfn(*arguments, **options)
 
 
+MOMENT = 0.25  # seconds
 ENGINES: dict[str, Callable[..., TreePosterior]] = {
     "gfn": _infer_gfn,
     "exact": infer_exact,
@@ -102,7 +105,8 @@ def infer(
         A weight of 3 counts as three rows, 0 as none.
     time_budget : float or None
         Seconds after which sampling or training ends with what there is, and exact inference is
-        given up; preparing before and drawing trees after training come on top. None for no limit.
+        given up; compiling does not count, and what "gfn" does before and after training comes on
+        top. None for no limit.
     n_jobs : int or None
         Threads, all cores if None or -1.
     random_state : int, Generator or None
@@ -131,10 +135,10 @@ def infer(
         )
     check_choice("engine", engine, tuple(ENGINES))
     check_options(engine, options, also=("column_share",) if n_bags is not None else ())
-    check_run(n_trees, time_budget, n_jobs)
+    n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
+    check_seed(random_state)
     check_temperature(temperature, leaf)
-    if n_jobs == -1:  # scikit-learn's way to say all cores
-        n_jobs = None
+    started = time.monotonic()
     table = as_table(X)
     data = make_training_data(
         table,
@@ -145,27 +149,36 @@ def infer(
         sample_weight=sample_weight,
         classes=classes,
     )
+    time_budget = what_is_left(time_budget, time.monotonic() - started)
     run = ENGINES[engine]
     if n_bags is not None:
         options = {**BAG_OPTIONS.get(engine, {}), **options, "n_bags": n_bags}
         run = partial(infer_bagged, run)
     with progress_bar(verbose) as progress:
+        score = make_score(
+            data.leaf,
+            n_features=table.n_columns,
+            n_thresholds=n_thresholds,
+            max_depth=max_depth,
+            split_penalty=split_penalty,
+            temperature=1.0 if temperature == "auto" else temperature,  # type: ignore[arg-type]
+        )
+        columns: dict[str, Any] = {
+            "column": np.asarray(data.binner.feature_column, dtype=np.int32),
+            "n_columns": table.n_columns,
+        }
+        if time_budget is not None and (n_bags is not None or temperature == "auto"):
+            # Several runs share the time, and the first one is not to lose it by compiling.
+            alone = {name: options[name] for name in options if name not in BAG_ONLY}
+            few = compile_engine(ENGINES[engine], data.rows, score, **columns, **alone)
+            leave_one_out(few)
 
         def infer_at(temperature: float, seconds: float | None) -> TreePosterior:
-            score = make_score(
-                data.leaf,
-                n_features=table.n_columns,
-                n_thresholds=n_thresholds,
-                max_depth=max_depth,
-                split_penalty=split_penalty,
-                temperature=temperature,
-            )
             return run(
                 data.rows,
-                score,
-                column=np.asarray(data.binner.feature_column, dtype=np.int32),
-                n_columns=table.n_columns,
-                n_trees=int(n_trees),
+                replace(score, temperature=temperature),
+                **columns,
+                n_trees=n_trees,
                 random_state=random_state,
                 time_budget=seconds,
                 n_jobs=n_jobs,
@@ -177,10 +190,44 @@ def infer(
             judge = leave_one_out if n_bags is None else out_of_bag
             posterior = at_best_temperature(infer_at, time_budget, options, judge)
         else:
-            posterior = infer_at(temperature, time_budget)  # type: ignore[arg-type]
+            posterior = infer_at(score.temperature, time_budget)
     if n_bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
+    warn_if_cut_short(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)
+
+
+def what_is_left(time_budget: float | None, spent: float, at_least: float = 0.1) -> float | None:
+    """Seconds of a budget that preparing has left, rounded to be read; moments do not count.
+
+    ``at_least`` is the share that is left in any case.
+
+    >>> what_is_left(10.0, 1.27), what_is_left(10.0, 0.01), what_is_left(10.0, 30.0)
+    (8.7, 10.0, 1.0)
+    """
+    if time_budget is None or spent < MOMENT:
+        return time_budget
+    return max(round(time_budget - spent, 1), at_least * time_budget)
+
+
+def warn_if_cut_short(posterior: TreePosterior, time_budget: float | None) -> None:
+    """Warn of particles and bags that were left out because the time was too short."""
+    told = posterior.diagnostics
+    short = ""
+    if "thinned_to" in told:
+        short = (
+            f"one sweep, so only {told['thinned_to']:,} of {told['particles']:,} particles were "
+            "kept to its end; allow more, or use fewer n_thresholds or a smaller max_depth"
+        )
+    if "bags_left_out" in told:
+        n_bags = told["bags"] + told["bags_left_out"]
+        short = f"more than {told['bags']} of {n_bags} bags; allow more, or use fewer n_bags"
+    if short:
+        warnings.warn(
+            f"time_budget={time_budget:g} s was too short for {short}.",
+            UntrustworthyFit,
+            stacklevel=3,
+        )
 
 
 def check_temperature(temperature: object, leaf: LeafModel | None) -> None:
@@ -219,13 +266,24 @@ def at_best_temperature(
     return replace(choice.posterior, diagnostics={**choice.posterior.diagnostics, **tried})
 
 
+BAG_ONLY = ("n_bags", "column_share")
 ENGINE_OPTIONS = {
     "gfn": ("preset", "callbacks", "checkpoint", "policy", *SETTING_NAMES),
     "exact": ("memory_budget",),
     "mcmc": ("n_chains", "n_steps"),
     "smc": ("n_particles", "n_sweeps"),
 }
-WHOLE_OPTIONS = ("memory_budget", "n_chains", "n_particles", "n_steps", "n_sweeps")
+WAYS_OUT = {
+    "memory_budget": "give a whole number of bytes from 1, or None for half of what is free"
+}
+# Those that must be whole numbers, and whether None is one's way to say no limit.
+WHOLE_OPTIONS = {
+    "memory_budget": True,
+    "n_chains": False,
+    "n_particles": False,
+    "n_steps": True,
+    "n_sweeps": True,
+}
 
 
 def check_options(engine: str, options: dict[str, Any], also: tuple[str, ...] = ()) -> None:
@@ -242,5 +300,5 @@ def check_options(engine: str, options: dict[str, Any], also: tuple[str, ...] = 
             similar = difflib.get_close_matches(name, everything, 1)
             way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
             raise ValueError(f"{name!r} is not an option of engine {engine!r}; {way_out}")
-        if name in WHOLE_OPTIONS and not isinstance(value, Integral | None):
-            raise ValueError(f"{name}={value!r} is not usable; give a whole number from 1.")
+        if name in WHOLE_OPTIONS and not (value is None and WHOLE_OPTIONS[name]):
+            check_count(name, value, WAYS_OUT.get(name, "give a whole number from 1"))

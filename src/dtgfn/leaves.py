@@ -394,13 +394,6 @@ def add_rows(target: Any, weight: Floats, member: Longs, leaf: Any, sums: Floats
         add_row(sums[member[i]], target[i], weight[i], leaf)
 
 
-def row_sums(target: npt.NDArray[Any], weight: Floats, leaf: LeafModel) -> Floats:
-    """What each row adds to sums [n, K]."""
-    sums = np.zeros((len(target), leaf.n_sums))
-    add_rows(target, weight, np.arange(len(target)), leaf.terms(), sums)
-    return sums
-
-
 @njit(cache=True, nogil=True)
 def log_marginals(sums: Floats, leaf: Any, out: Floats) -> None:
     """Log m of each row of sums [N, K]."""

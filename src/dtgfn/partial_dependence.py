@@ -222,8 +222,7 @@ def _rows(posterior: TreePosterior, binner: Binner, X: Any) -> tuple[Codes, Floa
 def _rows_inside(bins: Bins, codes: Codes, weight: Floats) -> Floats:
     """Weight of the rows in each bin [G]; a category that training has not seen is in none."""
     own = codes[:, bins.features]
-    inside = (own[None, :, :] == bins.codes[:, None, :]).all(axis=2)
-    return np.asarray(inside @ weight)
+    return np.array([(own == bin_).all(axis=1) @ weight for bin_ in bins.codes])
 
 
 def _quantiles(each: Floats, weight: Floats, level: float) -> tuple[Floats, Floats]:

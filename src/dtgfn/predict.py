@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn.checks import check_choice
-from dtgfn.forest import FlatTrees, Forest, average, flatten, sum_leaves
+from dtgfn.forest import FlatTrees, Forest, average, flatten, leaf_sums
 from dtgfn.kernels import Codes, Floats
-from dtgfn.leaves import DirichletLeaf, LeafModel, outputs_of, row_sums
+from dtgfn.leaves import DirichletLeaf, LeafModel, outputs_of
 from dtgfn.posterior import ModelAverage, TreePosterior
 from dtgfn.score import Rows, Score
 from dtgfn.trees import TreeBatch, canonical_keys, node_sums
@@ -294,8 +294,8 @@ def weighted_forest(
 def _count(trees: TreeBatch, rows: Rows, score: Score, n_jobs: int | None) -> CountedTrees:
     first, member = distinct_trees(trees)
     flat = flatten(trees[first])
-    each = row_sums(rows.target, rows.weight, score.leaf)
-    return CountedTrees(flat, sum_leaves(flat, rows.codes, each, n_jobs), member, score.leaf)
+    sums = leaf_sums(flat, rows.codes, rows.target, rows.weight, score.leaf, n_jobs)
+    return CountedTrees(flat, sums, member, score.leaf)
 
 
 def _draw_weights(posterior: TreePosterior, weighting: str, tree: str | None) -> Floats:

@@ -21,6 +21,7 @@ import numpy as np
 from dtgfn.checks import check_range
 from dtgfn.kernels import Codes, Floats, Ints, distinct_codes, node_code_ranges
 from dtgfn.leaves import LeafModel, log_marginals
+from dtgfn.pieces import in_order
 from dtgfn.trees import TreeBatch, distinct_trees, node_depths, node_sums
 
 PIECE = 3_000_000  # rows times trees that are scored at once: a tenth of a second
@@ -143,7 +144,7 @@ def make_prior(
             return PenaltyPrior(float(split_penalty))
     elif isinstance(split_penalty, tuple | list) and len(split_penalty) == 3:
         name, base, decay = split_penalty
-        numbers = isinstance(base, Real) and isinstance(decay, Real)
+        numbers = all(isinstance(n, Real) and not isinstance(n, bool) for n in (base, decay))
         if name == "bcart" and numbers and 0 < base < 1 and 0 <= decay <= 1e6:
             return BranchingPrior(float(base), float(decay))
     raise ValueError(f"split_penalty={split_penalty!r} is not a prior; {allowed}.")
@@ -152,8 +153,8 @@ def make_prior(
 def leaf_log_marginal(sums: Floats, score: Score) -> Floats:
     """Log m of sums [..., K] -> [...]."""
     flat = np.ascontiguousarray(sums, dtype=np.float64).reshape(-1, score.leaf.n_sums)
-    out = np.empty(flat.shape[0])
-    log_marginals(flat, score.leaf.terms(), out)
+    out, terms = np.empty(flat.shape[0]), score.leaf.terms()
+    in_order(lambda i, j: log_marginals(flat[i:j], terms, out[i:j]), len(flat))
     return out.reshape(sums.shape[:-1])
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pandas
 
 from dtgfn.binning import Binning
-from dtgfn.checks import check_choice
+from dtgfn.checks import check_choice, check_run
 from dtgfn.engines.exact import BudgetExceeded, infer_exact
 from dtgfn.engines.smc import infer_smc
 from dtgfn.inference import infer
@@ -35,6 +35,8 @@ from dtgfn.score import PenaltyPrior, Rows, Score, SplitPenalty
 from dtgfn.temperature import leave_one_out
 
 LARGEST_ERROR = 1.0  # nats; an evidence less certain than this is not compared
+FIT_SHARE = 0.6  # of a setting's time is for its posterior, the rest for the prior's mass
+LEAST = 0.1
 MASS_PARTICLES, MASS_SWEEPS = 1000, 8
 SETTINGS = ("max_depth", "n_thresholds", "binning", "split_penalty", "leaf_concentration")
 
@@ -102,7 +104,8 @@ def select(
     engine, n_trees, n_jobs, random_state, **options
         As for ``dtgfn.infer``; "mcmc" knows no evidence, so it needs ``by="score"``.
     time_budget : float or None
-        Seconds for all settings together, in even shares.
+        Seconds for all settings together, in even shares; when they are over, the settings that
+        are left are not judged, and their ``note`` says so.
 
     Examples
     --------
@@ -137,6 +140,11 @@ def select(
         raise ValueError("A list of settings is empty; give at least one value of each.")
     given = {"engine": engine, "n_trees": n_trees, "sample_weight": sample_weight, **options}
     given |= {"n_jobs": n_jobs, "random_state": random_state}
+    n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
+    if time_budget is not None:  # the first setting is not to lose its time by compiling
+        few = dict.fromkeys(SETTINGS[:2], 2) | {"split_penalty": "mdl"}
+        run = {"engine": engine, "n_trees": 2, "time_budget": 1.0, "n_jobs": n_jobs}
+        _judge([[0.0], [1.0]] * 5, [0, 1] * 5, few, run)
     started = time.monotonic()
     lines: list[dict[str, Any]] = []
     best: tuple[float, dict[str, Any], TreePosterior] | None = None
@@ -144,6 +152,9 @@ def select(
         seconds = None
         if time_budget is not None:
             left = time_budget - (time.monotonic() - started)
+            if lines and left <= 0:
+                lines.append(_line(settings, "time_budget was over before its turn."))
+                continue
             seconds = max(left, 0.05 * time_budget) / (len(combinations) - place)
         line, posterior = _judge(X, y, settings, {**given, "time_budget": seconds})
         lines.append(line)
@@ -174,25 +185,28 @@ def _judge(
 ) -> tuple[dict[str, Any], TreePosterior | None]:
     """Infer at some settings; return the line of the table, and the posterior if there is one."""
     begun = time.monotonic()
-    nothing = dict.fromkeys(("log_evidence", "error", "log_score", "log_score_error"), math.nan)
-    line = {**settings, **nothing, "comparable": False, "mean_splits": math.nan, "note": ""}
+    seconds = given["time_budget"]
+    if seconds is not None:
+        given = {**given, "time_budget": FIT_SHARE * seconds}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the error is in the table
             posterior = infer(X, y, **settings, **given)
+            if seconds is not None:  # of what the posterior has left, scoring needs some, too
+                seconds = max(0.5 * (seconds - (time.monotonic() - begun)), LEAST * seconds)
             mass, mass_error = log_prior_mass(
                 posterior.rows,
                 posterior.score,
                 exact=given["engine"] == "exact",
-                time_budget=given["time_budget"],
+                time_budget=seconds,
                 n_jobs=given["n_jobs"],
             )
     except BudgetExceeded as refusal:
-        return {**line, "note": str(refusal), "seconds": time.monotonic() - begun}, None
+        return {**_line(settings, str(refusal)), "seconds": time.monotonic() - begun}, None
     error = math.hypot(posterior.log_evidence_error, mass_error)
     comparable = math.isfinite(posterior.log_evidence) and error <= LARGEST_ERROR
     result = leave_one_out(posterior)
-    line |= {
+    line = _line(settings) | {
         "log_evidence": posterior.log_evidence - mass,
         "error": error,
         "comparable": comparable,
@@ -202,6 +216,13 @@ def _judge(
         "note": "" if comparable else "The evidence is not known to a nat.",
     }
     return {**line, "seconds": time.monotonic() - begun}, posterior
+
+
+def _line(settings: dict[str, Any], note: str = "") -> dict[str, Any]:
+    """Return the line of the table of settings that could not be judged."""
+    nothing = dict.fromkeys(("log_evidence", "error", "log_score", "log_score_error"), math.nan)
+    unknown = {"comparable": False, "mean_splits": math.nan, "note": note, "seconds": 0.0}
+    return {**settings, **nothing, **unknown}
 
 
 def log_prior_mass(

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from dtgfn.bagging import Bags
 from dtgfn.binning import encode
-from dtgfn.checks import check_run
+from dtgfn.checks import check_run, check_seed
 from dtgfn.diagnostics import warn_if_untrustworthy
 from dtgfn.engines.gfn.settings import SETTING_NAMES, make_settings
 from dtgfn.importance import effective_sample_size
-from dtgfn.inference import ENGINES, check_options
+from dtgfn.inference import ENGINES, check_options, warn_if_cut_short, what_is_left
 from dtgfn.kernels import Floats
 from dtgfn.posterior import TreePosterior, sampled_posterior
 from dtgfn.progress import progress_bar
@@ -78,7 +78,9 @@ def extend_posterior(
 
     """
     check_options(posterior.engine, options)
-    check_run(len(posterior.trees) if n_trees is None else n_trees, time_budget, n_jobs)
+    wanted = len(posterior.trees) if n_trees is None else n_trees
+    n_trees, time_budget, n_jobs = check_run(wanted, time_budget, n_jobs)
+    check_seed(random_state)
     if isinstance(posterior.solution, Bags):
         raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
     binner, classes = posterior.binner, posterior.classes
@@ -87,18 +89,20 @@ def extend_posterior(
             "This posterior was inferred from codes; give extend_posterior one that "
             "dtgfn.infer made from a table."
         )
+    started = time.monotonic()
     batch = code_batch(posterior, as_table(X), np.asarray(y), sample_weight)
     if len(batch.weight) == 0:
         return posterior
     rows = append_rows(posterior.rows, batch)
-    started = time.monotonic()
+    coded = time.monotonic()
     known, _ = reweigh(posterior, batch)
     instant = {
         "log_evidence": _storable(known.log_evidence),
         "log_evidence_error": _storable(known.log_evidence_error),
         "ess": known.diagnostics["ess"],
-        "seconds": time.monotonic() - started,
+        "seconds": time.monotonic() - coded,
     }
+    time_budget = what_is_left(time_budget, time.monotonic() - started, at_least=0.5)
     if posterior.engine == "gfn":
         options = {**options, "policy": posterior.solution, "carry": known}
         if posterior.solution is not None:
@@ -109,14 +113,15 @@ def extend_posterior(
             posterior.score,
             column=binner.feature_column.astype(np.int32),
             n_columns=len(binner.columns),
-            n_trees=len(posterior.trees) if n_trees is None else n_trees,
+            n_trees=n_trees,
             random_state=random_state,
             time_budget=time_budget,
-            n_jobs=None if n_jobs == -1 else n_jobs,
+            n_jobs=n_jobs,
             progress=progress,
             **options,
         )
     warn_if_untrustworthy(extended)
+    warn_if_cut_short(extended, time_budget)
     diagnostics = {**extended.diagnostics, "instant": instant}
     return replace(extended, binner=binner, classes=classes, diagnostics=diagnostics)
 

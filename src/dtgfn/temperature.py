@@ -26,16 +26,17 @@ import numpy.typing as npt
 import pandas
 from scipy.special import gammaln
 
+from dtgfn.engines.exact.budget import BudgetExceeded
 from dtgfn.kernels import Floats
 from dtgfn.leaves import DirichletLeaf
 from dtgfn.posterior import TreePosterior
 from dtgfn.score import Score
-from dtgfn.trees import node_sums, route
+from dtgfn.trees import distinct_trees, node_sums, route
 
 TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 PATIENCE = 2  # temperatures in a row that may score worse than the best before the search ends
 MOST_JUDGED = 5000  # rows
-CHUNK = 4_000_000  # numbers of trees times rows looked at together
+CHUNK = 1_000_000  # numbers of trees times rows looked at together
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,9 @@ def leave_one_out(posterior: TreePosterior) -> LeaveOneOut:
     """
     rows, score, trees = posterior.rows, posterior.score, posterior.trees
     model, labels = class_leaf(score), rows.target.astype(np.int32, copy=False)
-    counts, n_rows = node_sums(trees, rows.codes, labels, rows.weight, model)
+    first, member = distinct_trees(trees)  # draws of a narrow posterior are often equal
+    distinct = trees[first]
+    counts, n_rows = node_sums(distinct, rows.codes, labels, rows.weight, model)
     totals = counts.sum(axis=-1)
     share = posterior.weights[:, None]
     judged = _judged_rows(len(labels))
@@ -96,11 +99,11 @@ def leave_one_out(posterior: TreePosterior) -> LeaveOneOut:
     n = len(labels)
     log_prob, effective = np.empty(n), np.empty(n)
     concentration = model.concentration
-    batch = np.arange(len(trees))[:, None]
+    batch = member[:, None]
     step = max(CHUNK // len(trees), 1)
-    for first in range(0, n, step):
-        part = slice(first, min(first + step, n))
-        leaf = route(trees, codes[part])
+    for begin in range(0, n, step):
+        part = slice(begin, min(begin + step, n))
+        leaf = route(distinct, codes[part])[member]
         weight = weights[part]
         own = counts[batch, leaf, labels[part]] + concentration
         every = totals[batch, leaf] + model.n_classes * concentration
@@ -176,8 +179,9 @@ def choose_temperature(
     """Infer at rising temperatures until the log score has fallen short of the best one twice.
 
     ``infer_at(temperature, seconds)`` returns the posterior of R^(1/temperature). The budget is
-    shared: each temperature gets an even part of what those before it have left. ``judge`` scores
-    a posterior on training rows; a bagged one has ``dtgfn.bagging.out_of_bag``.
+    shared: each temperature gets an even part of what those before it have left, less what scoring
+    took; none is begun that could not be scored in time. ``judge`` scores a posterior on training
+    rows; a bagged one has ``dtgfn.bagging.out_of_bag``.
 
     Examples
     --------
@@ -193,15 +197,30 @@ def choose_temperature(
     started = time.monotonic()
     table: list[dict[str, float]] = []
     best: tuple[float, TreePosterior, float] | None = None
-    since = 0
+    since, judging = 0, 0.0
     for place, temperature in enumerate(temperatures):
         begun = time.monotonic()
         seconds = None
         if time_budget is not None:
-            left = max(time_budget - (begun - started), 0.05 * time_budget)
-            seconds = left / (len(temperatures) - place)
-        posterior = infer_at(float(temperature), seconds)
+            left, n_left = time_budget - (begun - started), len(temperatures) - place
+            if best is not None and left < judging:
+                break
+            least = 0.05 * time_budget / n_left
+            seconds = max(left / n_left - judging, least)
+        try:
+            posterior = infer_at(float(temperature), seconds)
+        except BudgetExceeded:
+            if best is not None:
+                break
+            if seconds is None or time_budget is None:
+                raise
+            # Its share was too short: one temperature is better than none.
+            posterior = infer_at(
+                float(temperature), max(time_budget - (time.monotonic() - started), seconds)
+            )
+        inferred = time.monotonic()
         result = judge(posterior)
+        judging = time.monotonic() - inferred
         table.append(
             {
                 "temperature": float(temperature),

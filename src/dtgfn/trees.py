@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dtgfn.kernels import Codes, Floats, Ints, Longs, route_rows, sum_nodes, write_preorder
 from dtgfn.leaves import LeafModel
+from dtgfn.pieces import in_order
 
 LEAF = -1
 
@@ -104,7 +105,12 @@ def node_depths(trees: TreeBatch) -> Ints:
 def route(trees: TreeBatch, codes: Codes) -> Ints:
     """Leaf index [B, n] reached by each row of ``codes`` [n, d] in each tree."""
     leaf = np.empty((len(trees), codes.shape[0]), dtype=np.int32)
-    route_rows(trees.feature, trees.cut, trees.left, codes, leaf)
+
+    def work(first: int, last: int) -> None:
+        some = slice(first, last)
+        route_rows(trees.feature[some], trees.cut[some], trees.left[some], codes, leaf[some])
+
+    in_order(work, len(trees))
     return leaf
 
 
@@ -115,8 +121,14 @@ def node_sums(
     shape = trees.feature.shape
     sums = np.zeros((*shape, leaf.n_sums))
     n_rows = np.zeros(shape, dtype=np.int32)
-    arrays = (trees.feature, trees.cut, trees.left, codes, target, weight)
-    sum_nodes(*arrays, leaf.terms(), sums, n_rows)
+    terms = leaf.terms()
+
+    def work(first: int, last: int) -> None:
+        some = slice(first, last)
+        arrays = (trees.feature, trees.cut, trees.left, codes[some], target[some], weight[some])
+        sum_nodes(*arrays, terms, sums, n_rows)
+
+    in_order(work, len(codes))
     return sums, n_rows
 
 

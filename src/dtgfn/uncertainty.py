@@ -15,6 +15,7 @@ from scipy.special import betainc, digamma, entr, ndtri
 
 from dtgfn.forest import FlatTrees, Forest, average, sum_leaves
 from dtgfn.kernels import Codes, Floats
+from dtgfn.pieces import in_order
 from dtgfn.posterior import TreePosterior
 from dtgfn.predict import (
     CountedTrees,
@@ -86,14 +87,25 @@ def uncertainty(
     averaged = average(both, codes, n_jobs)
     noise = np.maximum(averaged[:, -1], 0.0)
     # Mathematically never negative; the sum is taken last so that it holds to the last digit.
-    model = np.maximum(entr(averaged[:, :-1]).sum(axis=1) - noise, 0.0)
+    model = np.maximum(entropies(averaged[:, :-1]) - noise, 0.0)
     power = sharpness(posterior, weighting=weighting, tree=tree)
     if power != 1:
-        entropy = entr(sharpened(averaged[:, :-1], power)).sum(axis=1)
+        entropy = entropies(averaged[:, :-1], power)
         plain = noise + model
         change = np.divide(entropy, plain, out=np.ones_like(plain), where=plain > 0)
         noise, model = noise * change, model * change
     return Uncertainty(total=noise + model, noise=noise, model=model)
+
+
+def entropies(probability: Floats, power: float = 1.0) -> Floats:
+    """Entropy of a power of each row of probabilities [n, C] -> [n], some rows at a time."""
+    out = np.empty(len(probability))
+
+    def work(first: int, last: int) -> None:
+        out[first:last] = entr(sharpened(probability[first:last], power)).sum(axis=1)
+
+    in_order(work, len(out))
+    return out
 
 
 def expected_entropy(parameters: Floats) -> Floats:

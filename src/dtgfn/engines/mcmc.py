@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from dtgfn.checks import check_count, check_whole
 from dtgfn.engines.convergence import effective_draws, split_r_hat
+from dtgfn.engines.exact.budget import BudgetExceeded
 from dtgfn.engines.level_order import as_batch
 from dtgfn.engines.mcmc_moves import MOVES
 from dtgfn.engines.mcmc_run import INTERVAL, RECORDED, Walk, start_walk
 from dtgfn.engines.mcmc_state import Longs
-from dtgfn.engines.node_terms import NodeTable, make_node_table
-from dtgfn.engines.turns import take_turns
+from dtgfn.engines.node_terms import NodeTable, make_node_table, two_rows
+from dtgfn.engines.turns import Deadline, take_turns
 from dtgfn.kernels import Floats, Ints
 from dtgfn.posterior import TreePosterior, sampled_posterior
 from dtgfn.progress import Progress, silent
-from dtgfn.score import Rows, Score, log_reward, merge_rows
+from dtgfn.score import Rows, Score
 from dtgfn.trees import TreeBatch
 
 LEAST_RECORD = 4000  # trees per chain, enough for R-hat and effective sample size
 HISTORY = 40
+MOST_CHAINS = 1000  # each keeps its own order of the rows
 
 
 def infer_mcmc(
@@ -45,26 +47,31 @@ def infer_mcmc(
 
     Each of ``n_chains`` chains makes ``n_steps`` proposals (None: until ``time_budget`` seconds
     are over; whichever ends first). The first half of a chain is burn-in; ``n_trees`` trees are
-    taken evenly from the second halves. Chains do not know the evidence, so it is nan.
+    taken evenly from the second halves. Chains do not know the evidence, so it is nan. Chains that
+    did not come to make a step in time are left out; if none did, that is ``BudgetExceeded``.
     """
-    _check(n_chains, n_steps, n_trees, time_budget)
+    n_chains = check_whole("n_chains", n_chains, 1, MOST_CHAINS)
+    n_trees = check_count("n_trees", n_trees)
+    n_steps = None if n_steps is None else check_count("n_steps", n_steps)
+    if n_steps is None and time_budget is None:
+        raise ValueError("n_steps=None runs until time_budget ends; give one of them.")
     progress("preparing (the first run compiles)", 0.0)
+    compile_loops(rows, score)
+    progress("preparing (the first run compiles)", 1.0)
+    # The clock starts here: compiling, on a first run, is not the problem's fault.
+    deadline = Deadline(time_budget)
     table = make_node_table(rows, score)
     quota = -(-n_trees // n_chains)
     seeds = np.random.default_rng(random_state).integers(0, 2**64, size=n_chains, dtype=np.uint64)
     walks = [start_walk(table, seed, max(4 * quota, LEAST_RECORD)) for seed in seeds]
-    start_walk(table, seeds[0], 4).compile()
-    progress("preparing (the first run compiles)", 1.0)
-    # The clock starts here: compiling, on a first run, is not the problem's fault.
-    started = time.monotonic()
-    _run(walks, n_steps, time_budget, n_jobs or os.cpu_count() or 1, progress)
-    seconds = time.monotonic() - started
-    merged = merge_rows(rows)
-    trees = collect_trees(walks, n_trees, table)
+    _run(walks, n_steps, deadline, n_jobs or os.cpu_count() or 1, progress)
+    seconds = deadline.used
+    walks = [walk for walk in walks if walk.steps]
+    trees, reward = collect_trees(walks, n_trees, table)
     best = best_tree(walks, table)
     return sampled_posterior(
         trees,
-        log_reward=log_reward(trees, merged, score),
+        log_reward=reward,
         log_prob=np.full(n_trees, np.nan),
         log_weight=np.zeros(n_trees),
         log_evidence=math.nan,
@@ -74,44 +81,46 @@ def infer_mcmc(
         column=column,
         n_columns=n_columns,
         engine="mcmc",
-        best=(best, float(log_reward(best, merged, score)[0])),
+        best=(best, max(float(walk.record.best[0]) for walk in walks)),
         diagnostics=diagnose(walks, seconds),
         history=tell_history(walks),
     )
 
 
-def _check(n_chains: int, n_steps: int | None, n_trees: int, time_budget: float | None) -> None:
-    for name, value in (("n_chains", n_chains), ("n_steps", n_steps), ("n_trees", n_trees)):
-        if value is not None and value < 1:
-            raise ValueError(f"{name}={value!r} is out of range; give a whole number from 1.")
-    if n_steps is None and time_budget is None:
-        raise ValueError("n_steps=None runs until time_budget ends; give one of them.")
+def compile_loops(rows: Rows, score: Score) -> None:
+    """Make a step on two rows, so that all loops are compiled."""
+    table, halted = make_node_table(two_rows(rows), score), Deadline(None).halted
+    for _ in start_walk(table, np.uint64(0), 4).pieces(1, halted):
+        pass
 
 
 def _run(
     walks: list[Walk],
     n_steps: int | None,
-    time_budget: float | None,
+    deadline: Deadline,
     n_jobs: int,
     progress: Progress,
 ) -> None:
-    started = time.monotonic()
-
     def report() -> None:
-        by_time = (time.monotonic() - started) / (time_budget or math.inf)
         by_steps = sum(walk.steps for walk in walks) / (len(walks) * (n_steps or math.inf))
-        progress("running chains", min(max(by_time, by_steps), 1.0))
+        progress("running chains", min(max(deadline.share, by_steps), 1.0))
 
     take_turns(
-        [walk.pieces(n_steps) for walk in walks],
+        [walk.pieces(n_steps, deadline.halted) for walk in walks],
         n_jobs=n_jobs,
-        ends=started + (math.inf if time_budget is None else time_budget),
+        deadline=deadline,
+        enough=lambda: all(walk.steps for walk in walks),
         report=report,
     )
+    if not any(walk.steps for walk in walks):
+        raise BudgetExceeded(
+            f"MCMC could not make a single step within time_budget={deadline.seconds:g} s; allow "
+            "more, or use fewer rows or fewer columns."
+        )
 
 
-def collect_trees(walks: list[Walk], n_trees: int, table: NodeTable) -> TreeBatch:
-    """Take ``n_trees`` trees evenly from the second halves of all chains."""
+def collect_trees(walks: list[Walk], n_trees: int, table: NodeTable) -> tuple[TreeBatch, Floats]:
+    """Take ``n_trees`` trees and their log R evenly from the second halves of all chains."""
     quotas = [len(part) for part in np.array_split(np.arange(n_trees), len(walks))]
     picks = [walk.second_half(quota) for walk, quota in zip(walks, quotas, strict=True)]
     widest = max(
@@ -120,13 +129,16 @@ def collect_trees(walks: list[Walk], n_trees: int, table: NodeTable) -> TreeBatc
     )
     feature = np.full((n_trees, widest), -1, dtype=np.int32)
     cut = np.zeros((n_trees, widest), dtype=np.int32)
+    reward = np.empty(n_trees)
     first = 0
     for walk, pick in zip(walks, picks, strict=True):
+        part = slice(first, first + len(pick))
         width = min(widest, walk.record.feature.shape[1])
-        feature[first : first + len(pick), :width] = walk.record.feature[pick, :width]
-        cut[first : first + len(pick), :width] = walk.record.cut[pick, :width]
+        feature[part, :width] = walk.record.feature[pick, :width]
+        cut[part, :width] = walk.record.cut[pick, :width]
+        reward[part] = walk.record.log_reward[pick]
         first += len(pick)
-    return as_batch(feature, cut, table.feature)
+    return as_batch(feature, cut, table.feature), reward
 
 
 def best_tree(walks: list[Walk], table: NodeTable) -> TreeBatch:
@@ -152,7 +164,8 @@ def diagnose(walks: list[Walk], seconds: float) -> dict[str, Any]:
         "steps_per_chain": steps,
         "r_hat_log_reward": _storable(split_r_hat(log_r)),
         "r_hat_splits": _storable(split_r_hat(n_splits)),
-        "ess_log_reward": _storable(effective_draws(log_r)),
+        # Of so few draws nothing can be told but their number.
+        "ess_log_reward": _storable(effective_draws(log_r)) if n_draws > 3 else float(log_r.size),
         "recorded_draws": int(log_r.size),
         "proposals_per_second": sum(steps) / max(seconds, 1e-9),
         "seconds": seconds,

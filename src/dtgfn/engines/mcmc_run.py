@@ -28,6 +28,7 @@ from dtgfn.engines.node_terms import NodeTable, most_nodes
 from dtgfn.engines.splitmix import draw_below
 from dtgfn.engines.turns import Pace
 from dtgfn.kernels import Floats, Ints
+from dtgfn.pieces import Flag
 
 STEP, INTERVAL, RECORDED = 0, 1, 2  # places in Record.at
 REFRESH = 4096  # steps after which log R is summed afresh
@@ -89,8 +90,10 @@ def thin(record: Record) -> None:
 
 
 @njit(cache=True, nogil=True)
-def run_steps(chain: Chain, table: NodeTable, record: Record, until: int, most: int) -> None:
-    """Make steps up to number ``until``, fewer if nodes or record are full.
+def run_steps(
+    chain: Chain, table: NodeTable, record: Record, until: int, most: int, halted: Flag
+) -> None:
+    """Make steps up to number ``until``, fewer if nodes or record are full or ``halted`` is set.
 
     ``most`` is the number of nodes that no tree exceeds.
     """
@@ -98,8 +101,9 @@ def run_steps(chain: Chain, table: NodeTable, record: Record, until: int, most: 
     if at[STEP] == 0:
         # Growths whatever they cost, so that chains start far apart.
         for _ in range(draw_below(chain.random, START_SPLITS)):
-            make_move(chain, table, True)
-    while at[STEP] < until:
+            if not halted[0]:
+                make_move(chain, table, True)
+    while at[STEP] < until and not halted[0]:
         if chain.n_free[0] == 0 and chain.nodes.shape[0] < most:
             return
         if at[RECORDED] == record.n_splits.shape[0]:
@@ -135,16 +139,12 @@ class Walk:
     length: int
     pace: Pace = field(default_factory=Pace)
 
-    def compile(self) -> None:
-        """Make one step, to have everything compiled."""
-        run_steps(self.chain, self.table, self.record, 1, most_nodes(self.table))
-
     @property
     def steps(self) -> int:
         """Steps done."""
         return int(self.record.at[STEP])
 
-    def pieces(self, n_steps: int | None) -> Iterator[bool]:
+    def pieces(self, n_steps: int | None, halted: Flag) -> Iterator[bool]:
         """Run to ``n_steps`` (for ever if None), yielding now and then."""
         most = most_nodes(self.table)
         while n_steps is None or self.steps < n_steps:
@@ -152,7 +152,7 @@ class Walk:
             until = first + self.pace.size
             until = until if n_steps is None else min(until, n_steps)
             self.make_room()
-            run_steps(self.chain, self.table, self.record, until, most)
+            run_steps(self.chain, self.table, self.record, until, most, halted)
             self.pace.took(self.steps - first, time.monotonic() - begun)
             yield True
 

@@ -56,6 +56,13 @@ def make_node_table(rows: Rows, score: Score) -> NodeTable:
     )
 
 
+def two_rows(rows: Rows) -> Rows:
+    """Two rows that differ in every feature, to compile loops with."""
+    codes = np.zeros((2, rows.codes.shape[1]), dtype=rows.codes.dtype)
+    codes[1] = 1
+    return Rows(codes, rows.target[[0, -1]], rows.weight[[0, -1]])
+
+
 def most_nodes(table: NodeTable) -> int:
     """Return how many nodes no tree can exceed: each leaf has a row, none is below max_depth."""
     return 2 * min(2**table.max_depth, len(table.target)) - 1

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import math
 import os
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dtgfn.checks import check_count, check_whole
+from dtgfn.engines.exact.budget import BudgetExceeded
 from dtgfn.engines.level_order import as_batch
-from dtgfn.engines.node_terms import NodeTable, make_node_table
+from dtgfn.engines.node_terms import NodeTable, make_node_table, two_rows
 from dtgfn.engines.smc_sweep import (
     Sweep,
-    Workspace,
     log_mean_exp,
     make_workspace,
     start_sweep,
     systematic,
 )
-from dtgfn.engines.turns import Pace, take_turns
+from dtgfn.engines.turns import Deadline, Pace, take_turns
 from dtgfn.kernels import Floats, Ints
 from dtgfn.posterior import TreePosterior, sampled_posterior
 from dtgfn.progress import Progress, silent
-from dtgfn.score import Rows, Score, log_reward, merge_rows
+from dtgfn.score import Rows, Score
 from dtgfn.trees import TreeBatch
 
 # Sweeps are dealt to so many streams, each with its own seed, whatever the number of threads.
 N_STREAMS = 4
 HISTORY = 40
+MOST_PARTICLES = 10_000_000
 
 
 def infer_smc(
@@ -50,31 +51,36 @@ def infer_smc(
     """Sample trees from R^(1/temperature) by independent sweeps of top-down particles.
 
     There are ``n_sweeps`` sweeps of ``n_particles`` (None: until ``time_budget`` seconds are over;
-    whichever ends first, but one sweep is always finished). Each estimates the evidence without
-    bias; ``log_evidence`` is the log of their mean, its error comes from their spread (nan for one
-    sweep). All particles, weighted by the evidence of their sweep, are resampled to ``n_trees``.
+    whichever ends first). Where the time is too short for one sweep, its particles are thinned out
+    on the way (``diagnostics["thinned_to"]`` tells how many were left), and where not even one
+    particle finishes its tree, there is no answer but ``BudgetExceeded``. Each sweep estimates the
+    evidence without bias; ``log_evidence`` is the log of their mean, its error comes from their
+    spread (nan for one sweep). All particles, weighted by the evidence of their sweep, are
+    resampled to ``n_trees``.
     """
-    _check(n_particles, n_sweeps, n_trees, time_budget)
+    n_particles = check_whole("n_particles", n_particles, 1, MOST_PARTICLES)
+    n_trees = check_count("n_trees", n_trees)
+    n_sweeps = None if n_sweeps is None else check_count("n_sweeps", n_sweeps)
+    if n_sweeps is None and time_budget is None:
+        raise ValueError("n_sweeps=None runs until time_budget ends; give one of them.")
     progress("preparing (the first run compiles)", 0.0)
+    compile_loops(rows, score)
+    progress("preparing (the first run compiles)", 1.0)
+    # The clock starts here: compiling, on a first run, is not the problem's fault.
+    deadline = Deadline(time_budget)
     table = make_node_table(rows, score)
     rng = np.random.default_rng(random_state)
     streams = [
         Stream(table, np.random.default_rng(seed), n_particles, max(2 * n_particles, n_trees))
         for seed in rng.integers(0, 2**63, size=N_STREAMS)
     ]
-    for _ in Stream(table, np.random.default_rng(0), 1, 1).pieces(1):
-        pass  # compiles
-    progress("preparing (the first run compiles)", 1.0)
-    # The clock starts here: compiling, on a first run, is not the problem's fault.
-    started = time.monotonic()
-    _run(streams, n_sweeps, time_budget, n_jobs or os.cpu_count() or 1, progress)
-    seconds = time.monotonic() - started
-    trees, best = pool_trees(streams, n_trees, rng, table)
-    merged = merge_rows(rows)
+    _run(streams, n_sweeps, deadline, n_jobs or os.cpu_count() or 1, progress)
+    seconds = deadline.used
+    trees, reward, best = pool_trees(streams, n_trees, rng, table)
     log_z = np.concatenate([stream.log_z for stream in streams])
     return sampled_posterior(
         trees,
-        log_reward=log_reward(trees, merged, score),
+        log_reward=reward,
         log_prob=np.full(n_trees, np.nan),
         log_weight=np.zeros(n_trees),
         log_evidence=log_mean_exp(log_z),
@@ -84,19 +90,17 @@ def infer_smc(
         column=column,
         n_columns=n_columns,
         engine="smc",
-        best=(best, float(log_reward(best, merged, score)[0])),
+        best=(best, max(max(stream.best, default=-math.inf) for stream in streams)),
         diagnostics=diagnose(streams, log_z, seconds),
         history=tell_history(streams),
     )
 
 
-def _check(n_particles: int, n_sweeps: int | None, n_trees: int, time_budget: float | None) -> None:
-    given = {"n_particles": n_particles, "n_sweeps": n_sweeps, "n_trees": n_trees}
-    for name, value in given.items():
-        if value is not None and value < 1:
-            raise ValueError(f"{name}={value!r} is out of range; give a whole number from 1.")
-    if n_sweeps is None and time_budget is None:
-        raise ValueError("n_sweeps=None runs until time_budget ends; give one of them.")
+def compile_loops(rows: Rows, score: Score) -> None:
+    """Run a sweep on two rows, so that all loops are compiled."""
+    table = make_node_table(two_rows(rows), score)
+    for _ in Stream(table, np.random.default_rng(0), 1, 1).pieces(1, Deadline(None)):
+        pass
 
 
 @dataclass
@@ -105,6 +109,7 @@ class Pool:
 
     feature: Ints
     cut: Ints
+    log_reward: Floats
     log_weight: Floats
 
     def add(self, other: Pool) -> Pool:
@@ -121,6 +126,7 @@ class Pool:
         return Pool(
             stack(self.feature, other.feature, -1),
             stack(self.cut, other.cut, 0),
+            np.concatenate([self.log_reward, other.log_reward]),
             np.concatenate([self.log_weight, other.log_weight]),
         )
 
@@ -130,7 +136,8 @@ class Pool:
         weight = np.exp(self.log_weight - largest)
         kept = systematic(weight, n, rng)
         log_each = largest + math.log(weight.sum() / n)
-        return Pool(self.feature[kept], self.cut[kept], np.full(n, log_each))
+        each = np.full(n, log_each)
+        return Pool(self.feature[kept], self.cut[kept], self.log_reward[kept], each)
 
 
 def finished_pool(sweep: Sweep) -> Pool:
@@ -142,6 +149,7 @@ def finished_pool(sweep: Sweep) -> Pool:
     return Pool(
         particles.feature[:, :width].copy(),
         particles.cut[:, :width].copy(),
+        particles.log_reward.copy(),
         log_weight + sweep.log_z,
     )
 
@@ -158,22 +166,25 @@ class Stream:
     best: list[float] = field(default_factory=list)
     resampled: list[int] = field(default_factory=list)
     ess: list[float] = field(default_factory=list)
+    particles: list[int] = field(default_factory=list)
     best_tree: tuple[Ints, Ints] | None = None
     pool: Pool | None = None
 
-    def pieces(self, n_sweeps: int | None) -> Iterator[bool]:
+    def pieces(
+        self,
+        n_sweeps: int | None,
+        deadline: Deadline,
+        in_a_hurry: Callable[[], bool] = lambda: False,
+    ) -> Iterator[bool]:
         """Run ``n_sweeps`` sweeps (for ever if None), yielding now and then."""
-        work, pace = make_workspace(self.table), Pace()
+        work, pace = make_workspace(self.table, deadline.halted), Pace()
         while n_sweeps is None or len(self.log_z) < n_sweeps:
-            yield from self.sweep(work, pace)
-
-    def sweep(self, work: Workspace, pace: Pace) -> Iterator[bool]:
-        """Run one sweep and keep what it found."""
-        sweep = start_sweep(self.table, work, self.n_particles, self.rng, pace)
-        for _ in sweep.pieces():
-            yield False
-        self.keep(sweep)
-        yield True
+            given = (self.table, work, self.n_particles, self.rng, pace, deadline, in_a_hurry)
+            sweep = start_sweep(*given)
+            for _ in sweep.pieces():
+                yield False
+            self.keep(sweep)
+            yield True
 
     def keep(self, sweep: Sweep) -> None:
         """Add a finished sweep to the pool; resample the pool when it gets large."""
@@ -188,40 +199,43 @@ class Stream:
         self.best.append(best)
         self.resampled.append(sweep.resampled)
         self.ess.append(effective_number(new.log_weight))
+        self.particles.append(len(new.log_weight))
         self.log_z.append(sweep.log_z)  # last: it counts the finished sweeps
 
 
 def _run(
     streams: list[Stream],
     n_sweeps: int | None,
-    time_budget: float | None,
+    deadline: Deadline,
     n_jobs: int,
     progress: Progress,
 ) -> None:
-    started = time.monotonic()
-
     def report() -> None:
-        by_time = (time.monotonic() - started) / (time_budget or math.inf)
         by_sweeps = sum(len(stream.log_z) for stream in streams) / (n_sweeps or math.inf)
-        progress("sweeping", min(max(by_time, by_sweeps), 1.0))
+        progress("sweeping", min(max(deadline.share, by_sweeps), 1.0))
+
+    def enough() -> bool:
+        return any(stream.log_z for stream in streams)
 
     shares: list[int | None] = [None] * len(streams)
     if n_sweeps is not None:
         shares = [len(part) for part in np.array_split(np.arange(n_sweeps), len(streams))]
-    tasks = [stream.pieces(share) for stream, share in zip(streams, shares, strict=True)]
-    ends = started + (math.inf if time_budget is None else time_budget)
-    take_turns(tasks, n_jobs=n_jobs, ends=ends, report=report)
-    if not any(stream.log_z for stream in streams):
-        for _ in tasks[0]:  # the first stream has come furthest
-            report()
-            if streams[0].log_z:
-                break
+    tasks = [
+        stream.pieces(share, deadline, lambda: not enough())
+        for stream, share in zip(streams, shares, strict=True)
+    ]
+    take_turns(tasks, n_jobs=n_jobs, deadline=deadline, enough=enough, report=report)
+    if not enough():
+        raise BudgetExceeded(
+            f"SMC could not finish a single tree within time_budget={deadline.seconds:g} s; allow "
+            "more, or use fewer n_thresholds, a smaller max_depth, fewer rows or fewer columns."
+        )
 
 
 def pool_trees(
     streams: list[Stream], n_trees: int, rng: np.random.Generator, table: NodeTable
-) -> tuple[TreeBatch, TreeBatch]:
-    """Draw trees from all sweeps by weight; return them and the best tree of all."""
+) -> tuple[TreeBatch, Floats, TreeBatch]:
+    """Draw trees from all sweeps by weight; return them, their log R and the best tree of all."""
     used = [stream for stream in streams if stream.log_z]
     pools = [stream.pool for stream in used if stream.pool is not None]
     pool = pools[0]
@@ -233,7 +247,8 @@ def pool_trees(
     best = max(used, key=lambda stream: max(stream.best)).best_tree
     assert best is not None
     width = 2 * int((best[0] >= 0).sum()) + 1
-    return trees, as_batch(best[0][:, :width], best[1][:, :width], table.feature)
+    best_tree = as_batch(best[0][:, :width], best[1][:, :width], table.feature)
+    return trees, pool.log_reward, best_tree
 
 
 def relative_error(log_z: Floats) -> float:
@@ -252,9 +267,12 @@ def effective_number(log_weight: Floats) -> float:
 
 def diagnose(streams: list[Stream], log_z: Floats, seconds: float) -> dict[str, Any]:
     """How the sweeps went: effective numbers of sweeps (by Z) and of the last particles."""
+    fewest = min(n for stream in streams for n in stream.particles)
+    thinned = {"thinned_to": fewest} if fewest < streams[0].n_particles else {}
     return {
         "sweeps": len(log_z),
         "particles": streams[0].n_particles,
+        **thinned,
         "effective_sweeps": effective_number(log_z),
         "ess": float(np.mean([ess for stream in streams for ess in stream.ess])),
         "resampled_per_sweep": float(np.mean([n for stream in streams for n in stream.resampled])),

@@ -20,6 +20,7 @@ from numba import njit
 from dtgfn.engines.node_terms import INNER, NodeTable, code_ranges, split_term
 from dtgfn.kernels import Floats, Ints
 from dtgfn.leaves import add_row, log_marginal, row_mass
+from dtgfn.pieces import Flag
 
 UNIFORM_SHARE = 0.05
 
@@ -39,9 +40,10 @@ class Choices(NamedTuple):
     histogram: Floats  # [codes, K]
     left: Floats  # [K]
     right: Floats  # [K]
+    halted: Flag  # [1] whether to end early, with nothing that could be used
 
 
-def make_choices(table: NodeTable) -> Choices:
+def make_choices(table: NodeTable, halted: Flag) -> Choices:
     """Return room for the choices at any node."""
     n_features, n_rows = table.codes.shape
     n_codes = int(table.codes.max(initial=0)) + 1
@@ -57,6 +59,7 @@ def make_choices(table: NodeTable) -> Choices:
         histogram=np.zeros((n_codes, table.n_sums)),
         left=np.zeros(table.n_sums),
         right=np.zeros(table.n_sums),
+        halted=halted,
     )
 
 
@@ -74,7 +77,7 @@ def look_ahead(
     largest = 0.0
     for f in range(table.codes.shape[0]):
         low, high = choices.ranges[0, f], choices.ranges[1, f]
-        if low == high:
+        if low == high or choices.halted[0]:
             continue
         fill_histogram(order, end, f, table, choices)
         split = split_term(depth, n_varying, high - low, table)

@@ -13,7 +13,7 @@ Teh 2013; Del Moral 2004).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,8 +32,9 @@ from dtgfn.engines.node_terms import (
     varies,
 )
 from dtgfn.engines.smc_lookahead import Choices, draw_choice, look_ahead, make_choices
-from dtgfn.engines.turns import Pace
+from dtgfn.engines.turns import Deadline, Pace
 from dtgfn.kernels import Floats, Ints
+from dtgfn.pieces import Flag
 
 Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -63,15 +64,17 @@ class Workspace(NamedTuple):
     counts: Floats  # [C]
     path: Longs  # [max_depth + 1]
     choices: Choices
+    looked: Floats  # [4] what look-ahead found at the node: rows, choices, varying, largest
 
 
-def make_workspace(table: NodeTable) -> Workspace:
-    """Return room for the loops."""
+def make_workspace(table: NodeTable, halted: Flag) -> Workspace:
+    """Return room for the loops, which end early when ``halted`` [1] is set."""
     return Workspace(
         order=np.zeros(len(table.target), dtype=np.int32),
         counts=np.zeros(table.n_sums),
         path=np.zeros(table.max_depth + 1, dtype=np.int64),
-        choices=make_choices(table),
+        choices=make_choices(table, halted),
+        looked=np.zeros(4),
     )
 
 
@@ -112,39 +115,55 @@ def widen(particles: Particles, width: int) -> Particles:
 @njit(cache=True, nogil=True)
 def decide(
     first: int,
-    last: int,
-    start: Longs,
+    most_work: int,
+    new_node: Flag,
     member: Longs,
     uniform: Floats,
     keys: Words,
     table: NodeTable,
     particles: Particles,
     work: Workspace,
-) -> None:
-    """Let groups first..last-1 of particles decide their next node; all of a group look alike.
+) -> tuple[int, int]:
+    """Let particles ``member[first:]`` decide their next node, until ``most_work`` is done.
 
-    Group g holds particles ``member[start[g]:start[g + 1]]``; ``keys`` [P + depths] name rows and
-    depths, ``uniform`` [B, 3] are the draws.
+    Those with the same next node follow each other, and ``new_node`` [M] marks the first of them:
+    what it sees in ``work`` serves the others. ``keys`` [P + depths] name rows and depths,
+    ``uniform`` [B, 3] are the draws. Return how many have decided, and the cells looked at.
     """
-    for g in range(first, last):
-        lead = member[start[g]]
-        node = particles.next[lead]
-        depth = particles.depth[lead, node]
-        stop = particles.value[lead, node]
-        end = rows_at(particles, lead, node, table, work)
-        n_choices, n_varying, largest = look_ahead(
-            work.order, end, depth, stop, table, work.choices
-        )
-        for m in range(start[g], start[g + 1]):
-            b = member[m]
-            chosen, cut, log_q = draw_choice(work.choices, n_choices, largest, uniform[b])
-            gain = 0.0
-            if chosen >= 0:
-                feature = work.choices.feature[chosen]
-                gain = split_node(particles, b, feature, cut, end, n_varying, keys, table, work)
-            particles.log_reward[b] += gain
-            particles.log_weight[b] += gain / table.temperature - log_q
-            skip_decided(particles, b)
+    cells = 0
+    m = first
+    while m < member.shape[0] and (m == first or cells < most_work):
+        b = member[m]
+        if new_node[m]:
+            cells += look_at(particles, b, table, work)
+        if work.choices.halted[0]:  # perhaps in the middle of that look
+            break
+        end, n_choices = int(work.looked[0]), int(work.looked[1])
+        n_varying, largest = int(work.looked[2]), work.looked[3]
+        chosen, cut, log_q = draw_choice(work.choices, n_choices, largest, uniform[b])
+        gain = 0.0
+        if chosen >= 0:
+            feature = work.choices.feature[chosen]
+            gain = split_node(particles, b, feature, cut, end, n_varying, keys, table, work)
+            cells += 4 * end
+        particles.log_reward[b] += gain
+        particles.log_weight[b] += gain / table.temperature - log_q
+        skip_decided(particles, b)
+        m += 1
+    return m, cells + 1
+
+
+@njit(**INNER)
+def look_at(particles: Particles, b: int, table: NodeTable, work: Workspace) -> int:
+    """Find the rows of a particle's next node and weigh all its cuts; return the cells read."""
+    node = particles.next[b]
+    end = rows_at(particles, b, node, table, work)
+    n_choices, n_varying, largest = look_ahead(
+        work.order, end, particles.depth[b, node], particles.value[b, node], table, work.choices
+    )
+    work.looked[0], work.looked[1], work.looked[2] = end, n_choices, n_varying
+    work.looked[3] = largest
+    return work.order.shape[0] + 2 * end * table.codes.shape[0] + 2 * n_choices * table.n_sums
 
 
 @njit(**INNER)
@@ -240,7 +259,10 @@ def systematic(weight: Floats, n: int, rng: np.random.Generator) -> Longs:
 
 @dataclass
 class Sweep:
-    """A sweep under way, or finished: its particles and what their weights have added up to."""
+    """A sweep under way, or finished: its particles and what their weights have added up to.
+
+    ``in_a_hurry`` tells whether the deadline may thin the particles out.
+    """
 
     table: NodeTable
     work: Workspace
@@ -249,8 +271,12 @@ class Sweep:
     rng: np.random.Generator
     log_z: float
     pace: Pace
+    deadline: Deadline
+    in_a_hurry: Callable[[], bool]
+    n_particles: int
     resampled: int = 0
     stages: int = 0
+    root_seconds: float = 0.0
 
     def pieces(self) -> Iterator[None]:
         """Decide and resample until all trees are finished, yielding now and then."""
@@ -261,45 +287,73 @@ class Sweep:
         self.log_z += log_mean_exp(self.particles.log_weight)
 
     def decide_all(self, unfinished: Longs) -> Iterator[None]:
-        """One decision in every unfinished tree."""
+        """One decision in every unfinished tree, or in some if the particles are thinned out."""
         width = self.particles.feature.shape[1]
         if self.particles.n_nodes.max() + 2 > width:
             self.particles = widen(self.particles, 2 * width + 1)
         # Trees with the same next node share its look-ahead.
         names = self.particles.name[unfinished, self.particles.next[unfinished]]
         by_name = np.argsort(names, kind="stable")
-        new = np.flatnonzero(np.diff(names[by_name])) + 1
-        start = np.concatenate([[0], new, [len(unfinished)]]).astype(np.int64)
-        given = (
-            start,
-            unfinished[by_name],
-            self.rng.random((len(self.particles.next), 3)),
-            self.keys,
-        )
-        position, n_groups = 0, len(start) - 1
-        while position < n_groups:
+        new_node = np.diff(names[by_name], prepend=~names[by_name[:1]]) != 0
+        uniform = self.rng.random((len(self.particles.next), 3))
+        given = (new_node.view(np.uint8), unfinished[by_name], uniform, self.keys)
+        position = 0
+        while position < len(unfinished):
             begun = time.monotonic()
-            last = min(position + self.pace.size, n_groups)
-            decide(position, last, *given, self.table, self.particles, self.work)
-            self.pace.took(last - position, time.monotonic() - begun)
-            position = last
+            position, cells = decide(
+                position, self.pace.size, *given, self.table, self.particles, self.work
+            )
+            seconds = time.monotonic() - begun
+            self.pace.took(cells, seconds)
+            # The first piece of all is one look at all rows and columns.
+            self.root_seconds = self.root_seconds or seconds
             yield
+            if self.thin_if_late():
+                return
+
+    def thin_if_late(self) -> bool:
+        """Go on with fewer particles if time runs out; return whether that was so.
+
+        Every particle's weight is right for what it has decided so far, so resampling fewer of
+        them keeps the estimate of Z without bias at any moment, also between two decisions.
+        """
+        n_now = len(self.particles.next)
+        if n_now == 1 or not self.in_a_hurry():
+            return False
+        # A level of one tree reads each row at most once.
+        reserve = 1.5 * self.root_seconds * self.table.max_depth
+        n_left = self.deadline.room(self.n_particles, reserve)
+        if 2 * n_left > n_now:
+            return False
+        self.resample(n_left)
+        return True
 
     def resample_if_needed(self) -> None:
         """Draw the particles anew by their weights when fewer than half of them count."""
         log_weight = self.particles.log_weight
         weight = np.exp(log_weight - log_weight.max())
-        if weight.sum() ** 2 >= 0.5 * len(weight) * (weight**2).sum():
-            return
+        if weight.sum() ** 2 < 0.5 * len(weight) * (weight**2).sum():
+            self.resample(len(weight))
+
+    def resample(self, n_particles: int) -> None:
+        """Draw particles by their weights."""
+        log_weight = self.particles.log_weight
+        weight = np.exp(log_weight - log_weight.max())
         self.log_z += log_mean_exp(log_weight)
-        kept = systematic(weight, len(weight), self.rng)
+        kept = systematic(weight, n_particles, self.rng)
         self.particles = Particles._make(entries[kept] for entries in self.particles)
         self.particles.log_weight[:] = 0.0
         self.resampled += 1
 
 
 def start_sweep(
-    table: NodeTable, work: Workspace, n_particles: int, rng: np.random.Generator, pace: Pace
+    table: NodeTable,
+    work: Workspace,
+    n_particles: int,
+    rng: np.random.Generator,
+    pace: Pace,
+    deadline: Deadline,
+    in_a_hurry: Callable[[], bool],
 ) -> Sweep:
     """Return a sweep before its first decision."""
     particles = plant(table, n_particles)
@@ -307,4 +361,4 @@ def start_sweep(
     n_keys = len(table.target) + table.max_depth + 1
     keys = np.random.default_rng(0).integers(0, 2**64, size=n_keys, dtype=np.uint64)
     log_z = float(particles.log_reward[0]) / table.temperature
-    return Sweep(table, work, keys, particles, rng, log_z, pace)
+    return Sweep(table, work, keys, particles, rng, log_z, pace, deadline, in_a_hurry, n_particles)

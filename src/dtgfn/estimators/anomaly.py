@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from numbers import Real
 from typing import Any, Self
@@ -15,12 +16,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from dtgfn.background import Background, choose_views, fit_background, place
 from dtgfn.binning import Binner
-from dtgfn.checks import check_choice, check_range, check_run, check_whole
+from dtgfn.checks import Run, check_choice, check_range, check_run, check_whole
 from dtgfn.diagnostics import UntrustworthyFit
-from dtgfn.emptiness import View, emptiness, infer_views
+from dtgfn.emptiness import View, emptiness, infer_views, mean_emptiness, root_emptiness
 from dtgfn.estimators.columns import TableEstimator
 from dtgfn.estimators.explained import make_report
-from dtgfn.inference import ENGINES, check_options
+from dtgfn.inference import ENGINES, check_options, what_is_left
 from dtgfn.kernels import Floats
 from dtgfn.progress import progress_bar
 from dtgfn.score import SplitPenalty
@@ -80,8 +81,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         Trees in all, evenly over the views (at least one each). With 1, the most probable tree
         alone.
     time_budget : float or None
-        Seconds after which no further view is begun, counted from the end of the first view, in
-        which a first run compiles.
+        Seconds, without compiling, after which no further view is begun; None for no limit.
     n_jobs : int or None
         Threads, all cores if None.
     random_state : int, RandomState or None
@@ -147,7 +147,8 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn where normal rows X [n, columns] lie; y is ignored."""
-        self._check_parameters()
+        n_trees, time_budget, n_jobs = self._check_parameters()
+        started = time.monotonic()
         table = as_table(X)
         self._check_columns(X, table, reset=True)
         weight = _row_weights(sample_weight, table.n_rows)
@@ -162,8 +163,10 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         if temperature is None:
             temperature = 1.0 if single else TEMPERATURE
         usual = SINGLE_OPTIONS if single else VIEW_OPTIONS
+        alone = np.minimum(weight, 1.0) if self.contamination == "two-std" else None
+        views, roots = [], np.zeros(table.n_rows)
         with progress_bar(self.verbose) as progress:
-            self.views_: tuple[View, ...] = infer_views(
+            for view in infer_views(
                 self.background_,
                 chosen,
                 cells,
@@ -174,13 +177,16 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 leaf_concentration=self.leaf_concentration,
                 split_penalty=self.split_penalty,
                 temperature=temperature,
-                n_trees=math.ceil(self.n_trees / len(chosen)),
-                time_budget=self.time_budget,
-                n_jobs=None if self.n_jobs == -1 else self.n_jobs,
+                n_trees=math.ceil(n_trees / len(chosen)),
+                time_budget=what_is_left(time_budget, time.monotonic() - started),
+                n_jobs=n_jobs,
                 rng=rng,
                 options={**usual[self.inference], **(self.options or {})},
                 progress=progress,
-            )
+            ):
+                views.append(view)
+                roots += root_emptiness(view, cells, log_density, alone)
+        self.views_: tuple[View, ...] = tuple(views)
         if len(self.views_) < len(chosen):
             warnings.warn(
                 f"time_budget={self.time_budget!r} was over after {len(self.views_)} of "
@@ -188,8 +194,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 UntrustworthyFit,
                 stacklevel=2,
             )
-        alone = np.minimum(weight, 1.0) if self.contamination == "two-std" else None
-        scores = -emptiness(self.views_, cells, log_density, alone)
+        scores = -mean_emptiness(roots, len(views))
         self.offset_: float = _offset(scores, weight, self.contamination)
         self.score_histogram_: tuple[Floats, Floats] | None = _histogram(scores, weight)
         return self
@@ -227,10 +232,10 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         views = choose_views(n_columns, min(per_view, n_columns), min(MAX_VIEWS, self.n_trees), rng)
         return [views[place] for place in rng.permutation(len(views))]
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self) -> Run:
         check_choice("inference", self.inference, tuple(ENGINES))
         check_options(self.inference, self.options or {})
-        check_run(self.n_trees, self.time_budget, self.n_jobs)
+        run = check_run(self.n_trees, self.time_budget, self.n_jobs)
         check_range("leaf_concentration", self.leaf_concentration, 1e-6, 1e6)
         if self.columns_per_tree is not None:
             check_whole("columns_per_tree", self.columns_per_tree, 1, 1000)
@@ -241,6 +246,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 f"contamination={share!r} is not a rule; give 'two-std', or a share of the "
                 "training rows above 0 and up to 0.5."
             )
+        return run
 
 
 def _row_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Floats:

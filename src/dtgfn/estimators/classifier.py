@@ -71,9 +71,9 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
-        Seconds of training or sampling (preparing and drawing trees come on top), after which an
-        exact inference gives up; None for no limit. A GFlowNet that has hardly anything left to
-        learn ends earlier.
+        Seconds, without compiling, after which sampling ends with what there is and an exact
+        inference gives up; None for no limit. A GFlowNet trains for so long, less if hardly
+        anything is left to learn, and prepares and draws trees on top.
     n_jobs : int or None
         Threads, all cores if None.
     random_state : int, RandomState or None

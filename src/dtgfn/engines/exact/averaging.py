@@ -7,7 +7,10 @@ summed by loops that serve all queries at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -19,11 +22,14 @@ from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import NEGLIGIBLE, SupportLevel, carriers
 from dtgfn.kernels import Codes, Floats, Ints, distinct_codes
 from dtgfn.leaves import write_outputs
+from dtgfn.pieces import Halting, Work
 
 # Mass of a query at a row set below this cannot change a printed probability.
 NO_MASS = 1e-18
 MASS_BYTES = 1 << 27
 MOST_BLOCKS = 64
+# What one call of a compiled loop may look at: some tenths of a second, for Ctrl-C waits for it.
+CALL_CELLS = 1 << 27
 
 
 def average_predictions(
@@ -36,13 +42,28 @@ def average_predictions(
     chosen, member = distinct_codes(varying)
     distinct = varying[chosen]
     n_distinct = distinct.shape[0]
-    widest = max(len(here.bits) for here in support)
-    piece = int(np.clip(MASS_BYTES // (8 * widest), 1, n_distinct))
+    piece = queries_at_once(problem, support, n_distinct)
     out = np.empty((n_distinct, problem.score.leaf.n_outputs))
     for first in range(0, n_distinct, piece):
         queries = np.ascontiguousarray(distinct[first : first + piece].T.astype(np.int32))
         out[first : first + piece] = _average_piece(problem, support, queries, run)
     return problem.score.leaf.normalise(out)[member]
+
+
+def queries_at_once(problem: Problem, support: list[SupportLevel], n_queries: int) -> int:
+    """How many queries' mass and predictions fit into memory, and into calls that are not long."""
+    widest = max(len(here.bits) for here in support)
+    n_blocks = min(MOST_BLOCKS, len(support[-1].bits))
+    bytes_each = 8 * max(widest, n_blocks * problem.score.leaf.n_outputs)
+    fitting = min(MASS_BYTES // bytes_each, CALL_CELLS // _cells_per_query(problem, support))
+    return int(np.clip(fitting, 1, n_queries))
+
+
+def _cells_per_query(problem: Problem, support: list[SupportLevel]) -> int:
+    """What a query looks at in one row set of the last level."""
+    n_features = max(problem.feature.size, 1)
+    levels_left = problem.score.max_depth - (len(support) - 1)
+    return int(problem.score.leaf.n_outputs * n_features ** max(levels_left, 1))
 
 
 def _average_piece(
@@ -53,10 +74,7 @@ def _average_piece(
     stopped = np.zeros((n_queries, n_outputs))
     mass = np.ones((1, n_queries))
     for here, below in pairwise(support):
-        child_mass = np.zeros((len(below.bits), n_queries))
-        given = (here.bits, here.stop, here.edges, here.probability, problem.loops, queries)
-        pass_down(*given, mass, child_mass, stopped)
-        mass = child_mass
+        mass = _pass_level(problem, here, len(below.bits), queries, mass, stopped, run)
     kept = carriers(mass.max(axis=1), NEGLIGIBLE)
     bits, mass = support[-1].bits[kept], mass[kept]
     order = np.argsort(queries, axis=1, kind="stable")
@@ -64,52 +82,100 @@ def _average_piece(
     levels_left = problem.score.max_depth - depth
     loop = average_two_levels if levels_left == 2 else average_one_level
     # Predictions do not ask which column a cut is on, so all may count as one.
-    loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
+    loops = problem.loops.hearing()._replace(group=np.zeros_like(problem.loops.group))
     # Blocks do not depend on the threads, so neither do the sums; big and small sets alternate.
     n_blocks = min(MOST_BLOCKS, len(kept))
     blocks = np.zeros((n_blocks, n_queries, n_outputs))
+    cells = problem.n_rows * problem.feature.size + n_outputs * problem.max_cuts**levels_left
+    cells += n_queries * _cells_per_query(problem, support)
+    per_call = max(1, CALL_CELLS // cells)
 
-    def work(first: int, last: int) -> None:
-        for b in range(first, last):
-            part = slice(b, None, n_blocks)
-            given = (np.ascontiguousarray(bits[part]), problem.max_cuts, depth, levels_left > 0)
-            part_mass = np.ascontiguousarray(mass[part])
-            loop(*given, loops, queries, order, part_mass, blocks[b])
+    def from_set(begin: int) -> Work:
+        def work(first: int, last: int) -> None:
+            for b in range(first, last):
+                part = slice(b + begin * n_blocks, (begin + per_call) * n_blocks, n_blocks)
+                given = (np.ascontiguousarray(bits[part]), problem.max_cuts, depth, levels_left > 0)
+                part_mass = np.ascontiguousarray(mass[part])
+                loop(*given, loops, queries, order, part_mass, blocks[b])
 
-    run(work, n_blocks)
+        return Halting(work, loops.halted)
+
+    for begin in range(0, -(-len(kept) // MOST_BLOCKS), per_call):
+        run(from_set(begin), n_blocks)
     return stopped + blocks.sum(axis=0)
+
+
+def _pass_level(
+    problem: Problem,
+    here: SupportLevel,
+    n_children: int,
+    queries: Ints,
+    mass: Floats,
+    stopped: Floats,
+    run: Run,
+) -> Floats:
+    """Mass [children, Q] that goes on from a level; what stops is added to ``stopped`` [Q, J]."""
+    child_mass = np.zeros((n_children, queries.shape[1]))
+    steps = (here.stop, here.edges, here.probability)
+    at_once = max(1, MASS_BYTES // (8 * stopped.shape[1]))
+    for begin in range(0, len(here.bits), at_once):
+        means = _means(problem, here.bits[begin : begin + at_once], run)
+        given = (begin, *steps, queries, mass, means, child_mass, stopped)
+        run(partial(_call, pass_down, given), queries.shape[1])
+    return child_mass
+
+
+def _means(problem: Problem, bits: Words, run: Run) -> Floats:
+    """What row sets [K, W] predict as leaves [K, J]."""
+    means = np.empty((len(bits), problem.score.leaf.n_outputs))
+    run(partial(_call, leaf_means, (bits, problem.loops, means)), len(bits))
+    return means
+
+
+def _call(loop: Callable[..., None], given: tuple[Any, ...], first: int, last: int) -> None:
+    loop(first, last, *given)
+
+
+@njit(cache=True, nogil=True)
+def leaf_means(first: int, last: int, bits: Words, loops: Loops, means: Floats) -> None:
+    """Write what row sets first..last-1 predict as leaves [K, J]."""
+    rows = np.empty(loops.sums.shape[0], np.int32)
+    total = np.empty(loops.sums.shape[1])
+    for k in range(first, last):
+        sum_rows(bits[k], loops, rows, total)
+        write_outputs(total, loops.leaf, means[k])
 
 
 @njit(cache=True, nogil=True)
 def pass_down(
-    bits: Words,
+    first: int,
+    last: int,
+    begin: int,
     stop: Floats,
     edges: Edges,
     probability: Floats,
-    loops: Loops,
     queries: Ints,
     mass: Floats,
+    means: Floats,
     child_mass: Floats,
     out: Floats,
 ) -> None:
-    """Pass each query's mass [K, Q] to the side of each cut it falls on; add what stops to out.
+    """Pass queries first..last-1 on from the sets ``begin`` and on, whose leaves say ``means``.
 
+    The mass [K, Q] of a query goes to the side of each cut it falls on, and what stops to ``out``.
     A query between the training codes on both sides of a cut goes left for the thresholds at or
     above it and right for the others.
     """
-    rows = np.empty(loops.sums.shape[0], np.int32)
-    total, mean = np.empty(loops.sums.shape[1]), np.empty(out.shape[1])
-    for k in range(bits.shape[0]):
-        sum_rows(bits[k], loops, rows, total)
-        write_outputs(total, loops.leaf, mean)
-        for q in range(queries.shape[1]):
+    for k in range(begin, begin + means.shape[0]):
+        mean = means[k - begin]
+        for q in range(first, last):
             for c in range(mean.shape[0]):
                 out[q, c] += mass[k, q] * stop[k] * mean[c]
         for e in range(edges.start[k], edges.start[k + 1]):
             low, high, f = edges.low[e], edges.high[e], edges.feature[e]
             left, right = child_mass[edges.left[e]], child_mass[edges.right[e]]
             p_threshold = probability[e] / (high - low)
-            for q in range(queries.shape[1]):
+            for q in range(first, last):
                 going_left = min(max(high - queries[f, q], 0), high - low)
                 left[q] += mass[k, q] * p_threshold * going_left
                 right[q] += mass[k, q] * p_threshold * (high - low - going_left)

@@ -273,7 +273,7 @@ def average_two_levels(
         find_places(s, loops, queries, order, pairs, places)
         for f in range(n_features):
             a, b = pairs.offset[f], pairs.offset[f + 1]
-            if a == b:
+            if a == b or loops.halted[0]:
                 continue
             add_single_feature(f, total, split, factor, loops, pairs, places, out)
             for g in range(f + 1, n_features):

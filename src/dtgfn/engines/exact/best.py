@@ -9,6 +9,7 @@ from dtgfn.engines.exact.inside import Values, edge_log_weights, log_stop_weight
 from dtgfn.engines.exact.problem import Problem
 from dtgfn.engines.exact.support import Graph
 from dtgfn.kernels import Floats
+from dtgfn.pieces import run_here
 from dtgfn.trees import TreeBatch, from_splits
 
 Splits = dict[tuple[int, ...], tuple[int, int]]
@@ -72,7 +73,7 @@ def _best_edge(
         return None
     weight = np.empty(edges.feature.size)
     edge_log_weights(0, 1, edges, children.log_max, depth, problem.loops, weight)
-    stop = log_stop_weights(problem, level, depth, np.array([True]))[0]
+    stop = log_stop_weights(problem, level, depth, np.array([True]), run_here)[0]
     best = first_best(weight)
     # Rounding must not turn a tie into a needless split.
     return best if weight[best] > stop + 1e-12 * abs(stop) else None

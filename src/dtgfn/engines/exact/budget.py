@@ -1,19 +1,22 @@
-"""Time, memory and threads: work in small pieces that a deadline or Ctrl-C can end at once."""
+"""Time and memory of exact inference: what it may take, and what is said when it is too much."""
 
 from __future__ import annotations
 
 import math
 import os
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from dtgfn.progress import Progress, silent
+from dtgfn.pieces import Threads as Threads  # the GFlowNet engine takes both from here
+from dtgfn.pieces import Work, anyhow, in_order
+from dtgfn.pieces import run_here as run_here
+from dtgfn.progress import Progress
 
-Work = Callable[[int, int], None]
-SOON = 0.005
+# Work that will be done this soon after the end is finished.
+GRACE, GRACE_SHARE = 0.5, 0.05
+# Shares of time and work after which a stage has shown what it needs; how much is clearly too much.
+SHOWN, CLEARLY_LATE = 0.1, 2.0
 LESS_WORK = (
     "Use fewer n_thresholds or a smaller max_depth; "
     "larger problems are for the GFlowNet engine, 'gfn'."
@@ -22,11 +25,6 @@ MORE_TIME = (
     "Use fewer n_thresholds, a smaller max_depth or a larger time_budget; "
     "larger problems are for the GFlowNet engine, 'gfn'."
 )
-
-
-def run_here(work: Work, n_items: int) -> None:
-    """Run a small piece of work at once, without a budget."""
-    work(0, n_items)
 
 
 class BudgetExceeded(RuntimeError):  # noqa: N818 (says what happened)
@@ -78,6 +76,8 @@ class Budget:
         Bytes allowed.
     n_jobs : int
         Threads; the compiled loops release the interpreter lock.
+    ahead : float
+        Seconds that are expected to be needed after the present stage.
 
     """
 
@@ -86,6 +86,7 @@ class Budget:
     n_jobs: int
     progress: Progress
     started: float
+    ahead: float = 0.0
 
     def check_memory(self, n_bytes: float, what: str) -> None:
         """Refuse before memory is taken, not after."""
@@ -95,105 +96,44 @@ class Budget:
                 f"{gigabytes(self.memory)} may be used. {LESS_WORK}"
             )
 
-    def check_time(self, stage: str, share: float) -> None:
-        """Stop when the time is up."""
-        if self.seconds is not None and time.monotonic() - self.started > self.seconds:
+    def check_time(self, stage: str, share: float, begun: float) -> None:
+        """Stop a stage that began at ``begun`` when the time is up, or clearly will be.
+
+        What is done is done, and what is nearly done is finished: a stage that ends within the
+        grace goes on. One that has shown that it needs far more is ended early.
+        """
+        if self.seconds is None or share >= 1.0:
+            return
+        now = time.monotonic()
+        used = now - self.started
+        expected = used + (now - begun) * (1.0 - share) / share if share > 0 else math.inf
+        late = self.seconds + max(GRACE, GRACE_SHARE * self.seconds)
+        if (used > self.seconds and expected > late) or used > late:
             raise BudgetExceeded(
                 f"Exact inference did not finish within time_budget={self.seconds:g} s "
                 f"({share:.0%} of '{stage}' was done). {MORE_TIME}"
             )
+        expected += self.ahead
+        shown = used > SHOWN * self.seconds and share > SHOWN
+        if shown and expected > CLEARLY_LATE * self.seconds:
+            raise BudgetExceeded(
+                f"Exact inference would need about {duration(expected)}, as {share:.0%} of "
+                f"'{stage}' have shown, more than time_budget={self.seconds:g} s. {MORE_TIME}"
+            )
 
     def run_in_order(self, stage: str) -> Callable[[Work, int], None]:
         """Return a runner that does pieces one after the other on this thread."""
-
-        def run(work: Work, n_items: int) -> None:
-            pieces = _Pieces(n_items)
-            while (piece := pieces.next()) is not None:
-                begun = time.monotonic()
-                work(*piece)
-                pieces.took(piece, time.monotonic() - begun)
-                self.progress(stage, piece[1] / n_items)
-                self.check_time(stage, piece[1] / n_items)
-
-        return run
+        return lambda work, n_items: in_order(work, n_items, self._look_up(stage))
 
     def run_anyhow(self, stage: str) -> Callable[[Work, int], None]:
         """Return a runner that does pieces on all threads, in any order."""
+        return lambda work, n_items: anyhow(work, n_items, self.n_jobs, self._look_up(stage))
 
-        def run(work: Work, n_items: int) -> None:
-            pieces = _Pieces(n_items, self.n_jobs)
+    def _look_up(self, stage: str) -> Callable[[float], None]:
+        begun = time.monotonic()
 
-            def worker(seconds: float = math.inf) -> None:
-                ends = time.monotonic() + seconds
-                while time.monotonic() < ends and (piece := pieces.next()) is not None:
-                    begun = time.monotonic()
-                    work(*piece)
-                    pieces.took(piece, time.monotonic() - begun)
+        def look_up(share: float) -> None:
+            self.progress(stage, share)
+            self.check_time(stage, share, begun)
 
-            worker(SOON)  # what is done at once is not worth starting threads for
-            self.check_time(stage, pieces.share_done())
-            if pieces.share_done() == 1.0:
-                return
-            with ThreadPoolExecutor(self.n_jobs) as pool:
-                pending = {pool.submit(worker) for _ in range(self.n_jobs)}
-                try:
-                    while pending:
-                        done, pending = wait(pending, timeout=0.05)
-                        for finished in done:
-                            finished.result()
-                        self.progress(stage, pieces.share_done())
-                        if pending:
-                            self.check_time(stage, pieces.share_done())
-                    self.check_time(stage, pieces.share_done())
-                finally:
-                    # Whatever ends this loop, no thread goes on behind the user's back.
-                    pieces.stop()
-
-        return run
-
-
-@dataclass
-class Threads:
-    """A runner on so many threads without a budget, which can be kept and pickled."""
-
-    n_jobs: int
-
-    def __call__(self, work: Work, n_items: int) -> None:
-        """Do the work in pieces, in any order."""
-        Budget(None, 0, self.n_jobs, silent, 0.0).run_anyhow("")(work, n_items)
-
-
-class _Pieces:
-    """Hands out ranges of work, sized so that each takes about a twentieth of a second."""
-
-    def __init__(self, n_items: int, n_jobs: int = 1) -> None:
-        self.n_items = n_items
-        self.n_jobs = n_jobs
-        self.position = 0
-        self.done = 0
-        self.size = 1
-        self.lock = threading.Lock()
-
-    def next(self) -> tuple[int, int] | None:
-        with self.lock:
-            if self.position >= self.n_items:
-                return None
-            first = self.position
-            # Towards the end pieces get smaller, so that all threads end together.
-            fair = (self.n_items - first) // (2 * self.n_jobs) + 1
-            self.position = min(self.n_items, first + min(self.size, fair))
-            return first, self.position
-
-    def took(self, piece: tuple[int, int], seconds: float) -> None:
-        with self.lock:
-            length = piece[1] - piece[0]
-            self.done += length
-            wanted = int(length * 0.05 / max(seconds, 1e-5)) + 1
-            self.size = min(wanted, 4 * self.size)
-
-    def share_done(self) -> float:
-        return self.done / self.n_items if self.n_items else 1.0
-
-    def stop(self) -> None:
-        with self.lock:
-            self.position = self.n_items
+        return look_up

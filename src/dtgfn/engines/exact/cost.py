@@ -17,7 +17,6 @@ from dtgfn.engines.exact.budget import (
     BudgetExceeded,
     duration,
     gigabytes,
-    run_here,
 )
 from dtgfn.engines.exact.graph import (
     Edges,
@@ -29,6 +28,8 @@ from dtgfn.engines.exact.graph import (
 )
 from dtgfn.engines.exact.inside import tail_values, values_bytes
 from dtgfn.engines.exact.problem import Problem
+from dtgfn.kernels import Ints
+from dtgfn.pieces import run_here
 
 # The guess is rough (the graph shares sub-problems in ways a walk cannot see), so only a clear
 # excess is refused before starting; the budget itself ends the rest.
@@ -36,17 +37,22 @@ CLEAR_EXCESS = 5.0
 MOST_ORDERS = 5
 TIMED_WORK = 2e6
 SECONDS_PER_PAIR = 1e-8  # of cuts, where nothing can be timed
+SECONDS_PER_CELL = 5e-9  # of rows and sums at the nodes of a tree
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """Expected sub-problems, seconds and peak bytes of an exact run."""
+    """Expected sub-problems, seconds and peak bytes of an exact run.
+
+    ``after`` are those of the seconds that come after the sums: drawing trees, scoring them.
+    """
 
     sub_problems: float
     seconds: float
     n_bytes: float
+    after: float = 0.0
 
     def __str__(self) -> str:
         few = self.sub_problems < 1e9
@@ -55,7 +61,7 @@ class CostEstimate:
 
 
 def estimate_cost(
-    problem: Problem, tail_levels: int, n_jobs: int, n_walks: int = 40
+    problem: Problem, tail_levels: int, n_jobs: int, n_trees: int = 1, n_walks: int = 40
 ) -> CostEstimate:
     """Guess the cost of a run whose graph ends with ``tail_levels`` levels left.
 
@@ -89,12 +95,14 @@ def estimate_cost(
         ends.append(level)
     weight = n_sets[:, -1] / n_walks
     tails = _tail_seconds(problem, tail_levels, weight, ends) / (n_jobs if n_steps else 1)
+    after = _after_seconds(problem, tails, n_trees, n_steps, float(weight.sum()), n_jobs)
     sets, edges_total = n_sets.mean(axis=0).sum(), n_edges.mean(axis=0)
     per_set = 8 * (problem.n_words + 2) + values_bytes(problem, 1, tail_levels)
     return CostEstimate(
         sub_problems=float(sets),
-        seconds=tails + 3e-7 * float(edges_total.sum()),
+        seconds=tails + 3e-7 * float(edges_total.sum()) + after,
         n_bytes=float(sets * per_set + expansion_bytes(problem, edges_total.max(initial=0.0))),
+        after=after,
     )
 
 
@@ -132,7 +140,7 @@ def _tail_seconds(
         return SECONDS_PER_PAIR * problem.max_cuts**tail_levels
     together = Level(*(np.concatenate([getattr(e, n) for e in ends]) for n in ("bits", "keys")))
     counts = count_edges(problem, together, run_here)
-    work = counts.astype(np.float64) ** tail_levels + 100.0
+    work = _tail_work(problem, tail_levels, counts, together)
     smallest = np.argsort(work)
     timed = smallest[: max(1, int(np.searchsorted(np.cumsum(work[smallest]), TIMED_WORK)))]
     # The first call may have to compile.
@@ -141,6 +149,28 @@ def _tail_seconds(
     tail_values(problem, together.take(timed), tail_levels, run_here)
     elapsed = time.perf_counter() - begun
     return float((weight * work).sum() * elapsed / work[timed].sum())
+
+
+def _tail_work(
+    problem: Problem, tail_levels: int, counts: Ints, level: Level
+) -> npt.NDArray[np.float64]:
+    """What the tails of row sets [K] with so many cuts look at: rows, and what cuts are worth."""
+    n_rows = np.bitwise_count(level.bits).sum(axis=1, dtype=np.float64)
+    n_features, n_sums = problem.feature.size, problem.loops.sums.shape[1]
+    if tail_levels == 2:
+        return np.asarray(counts.astype(np.float64) ** 2 + n_rows * n_features**2 / 2 + 100.0)
+    per_cut = 1 if problem.loops.table.value.size else n_sums
+    return np.asarray(counts * float(per_cut) + n_rows * n_features + 100.0)
+
+
+def _after_seconds(
+    problem: Problem, tails: float, n_trees: int, n_steps: int, n_last: float, n_jobs: int
+) -> float:
+    """Guess the time for drawing trees, which sum some tails again, and for scoring them."""
+    drawn = min(n_trees * 2.0**n_steps, n_last) / max(n_last, 1.0)
+    n_nodes = min(2.0 ** (problem.score.max_depth + 1), 2.0 * problem.n_rows)
+    cells = problem.n_rows * (problem.score.max_depth + 1) + n_nodes * problem.loops.sums.shape[1]
+    return tails * drawn + SECONDS_PER_CELL * n_trees * cells / n_jobs
 
 
 def refuse_if_hopeless(cost: CostEstimate, budget: Budget) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dtgfn.checks import check_count
 from dtgfn.engines.exact.averaging import average_predictions
 from dtgfn.engines.exact.best import best_tree
-from dtgfn.engines.exact.budget import Budget, available_memory, run_here
+from dtgfn.engines.exact.budget import Budget, available_memory
 from dtgfn.engines.exact.cost import estimate_cost, refuse_if_hopeless
 from dtgfn.engines.exact.graph import (
     Edges,
@@ -26,7 +27,12 @@ from dtgfn.engines.exact.sampling import sample_trees
 from dtgfn.engines.exact.support import Graph, SupportLevel, build_support
 from dtgfn.engines.exact.two_levels import scratch_bytes
 from dtgfn.kernels import Codes, Floats, Ints
+<<<<<<< HEAD
 from dtgfn.posterior import TreePosterior, check_possible
+=======
+from dtgfn.pieces import Threads, run_here
+from dtgfn.posterior import TreePosterior
+>>>>>>> budgets
 from dtgfn.progress import Progress, silent
 from dtgfn.score import Rows, Score, log_reward, merge_rows
 from dtgfn.trees import TreeBatch
@@ -44,13 +50,11 @@ class ExactSolution:
 
     def average(self, codes: Codes) -> Floats:
         """Exact average of what leaves predict [n, J], P(y | x, D) for classes, at codes [n, d]."""
-        budget = Budget(None, 0, self.n_jobs, silent, time.monotonic())
-        run = budget.run_anyhow("averaging")
-        return average_predictions(self.problem, self.support, codes, run)
+        return average_predictions(self.problem, self.support, codes, Threads(self.n_jobs))
 
     def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
         """Independent trees from the posterior."""
-        return sample_trees(self.problem, self.support, n_trees, rng, run_here)
+        return sample_trees(self.problem, self.support, n_trees, rng, Threads(self.n_jobs))
 
 
 def infer_exact(
@@ -72,6 +76,11 @@ def infer_exact(
     than ``time_budget`` seconds is refused at once, the rest is stopped in time;
     ``memory_budget`` is half of the free memory if None.
     """
+    if memory_budget is not None:
+        memory_budget = check_count("memory_budget", memory_budget)
+    few = Rows(rows.codes[:FEW_ROWS], rows.target[:FEW_ROWS], rows.weight[:FEW_ROWS])
+    progress("preparing (the first run compiles)", 0.0)
+    make_problem(few, score, column, n_columns)
     budget = Budget(
         seconds=time_budget,
         memory=memory_budget if memory_budget is not None else available_memory() // 2,
@@ -79,7 +88,6 @@ def infer_exact(
         progress=progress,
         started=time.monotonic(),
     )
-    progress("preparing (the first run compiles)", 0.0)
     budget.check_memory(
         40.0 * len(rows.target) * score.leaf.n_sums,
         f"{len(rows.target):,} rows with {score.leaf.n_sums:,} sums each",
@@ -89,18 +97,21 @@ def infer_exact(
     if tail_levels == 2:
         needed = scratch_bytes(problem) * budget.n_jobs
         budget.check_memory(needed, f"pairs of {problem.max_cuts:,} cuts")
-    cost = estimate_cost(problem, tail_levels, budget.n_jobs)
+    prepared = time.monotonic()
+    compile_loops(few, score, column, n_columns, tail_levels)
+    # Compiling, on a first run, is not the problem's fault.
+    budget.started += time.monotonic() - prepared
+    cost = estimate_cost(problem, tail_levels, budget.n_jobs, n_trees)
     refuse_if_hopeless(cost, budget)
-    compile_loops(rows, score, column, n_columns, tail_levels)
-    # The clock starts here: compiling, on a first run, is not the problem's fault.
-    budget.started = time.monotonic()
     progress("preparing (the first run compiles)", 1.0)
     progress(f"expected: {cost}", 1.0)
+    budget.ahead = cost.after
     graph = solve(problem, tail_levels, budget)
     solve_seconds = time.monotonic() - budget.started
+    budget.ahead = 0.0
     stage = "finding the best tree"
     best = best_tree(problem, graph, budget.run_in_order(stage), budget.run_anyhow(stage))
-    support = build_support(problem, graph)
+    support = build_support(problem, graph, budget.run_anyhow("keeping what matters"))
     solution = ExactSolution(problem, support, budget.n_jobs)
     run = budget.run_anyhow("sampling trees")
     trees = sample_trees(problem, support, n_trees, np.random.default_rng(random_state), run)
@@ -141,15 +152,14 @@ def infer_exact(
     return posterior
 
 
-def compile_loops(rows: Rows, score: Score, column: Ints, n_columns: int, tail_levels: int) -> None:
+def compile_loops(few: Rows, score: Score, column: Ints, n_columns: int, tail_levels: int) -> None:
     """Run every loop once on a few rows, so that all of them are compiled."""
-    few = Rows(rows.codes[:FEW_ROWS], rows.target[:FEW_ROWS], rows.weight[:FEW_ROWS])
     problem = make_problem(few, score, column, n_columns)
     if tail_levels == 2 and not problem.two_levels_at_once:
         return
     graph = solve(problem, tail_levels, Budget(None, 1 << 62, 1, silent, time.monotonic()))
     best_tree(problem, graph, run_here, run_here)
-    support = build_support(problem, graph)
+    support = build_support(problem, graph, run_here)
     sample_trees(problem, support, 1, np.random.default_rng(0), run_here)
 
 

@@ -105,7 +105,8 @@ def sum_rows(bits: Words, loops: Loops, rows: Ints, total: Floats) -> None:
     s = rows_of(bits, rows)
     for c in range(total.shape[0]):
         total[c] = 0.0
-        for i in range(s):
+    for i in range(s):
+        for c in range(loops.span[rows[i], 0], loops.span[rows[i], 1]):
             total[c] += loops.sums[rows[i], c]
 
 

@@ -23,6 +23,7 @@ from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.two_levels import sum_two_levels
 from dtgfn.kernels import Floats
 from dtgfn.leaves import log_marginal
+from dtgfn.pieces import Halting
 
 
 @dataclass(frozen=True)
@@ -70,33 +71,39 @@ def tail_values(
     depth = problem.score.max_depth - levels_left
     values = empty_values(problem, len(level), levels_left, with_columns)
     if levels_left == 0:
-        stop = log_stop_weights(problem, level, depth, np.zeros(len(level), dtype=np.bool_))
+        stop = log_stop_weights(problem, level, depth, np.zeros(len(level), dtype=np.bool_), run)
         values.log_z[:], values.log_max[:] = stop, stop
         values.size[:], values.absent[:] = 1.0, 1.0
         return values
     loop = sum_two_levels if levels_left == 2 else sum_one_level
-    given = (level.bits, problem.max_cuts, depth, problem.loops)
+    loops = problem.loops.hearing()
+    given = (level.bits, problem.max_cuts, depth, loops)
     out = (values.log_z, values.log_max, values.size, values.absent)
-    run(lambda first, last: loop(first, last, *given, *out), len(level))
+
+    def work(first: int, last: int) -> None:
+        loop(first, last, *given, *out)
+
+    run(Halting(work, loops.halted) if levels_left == 2 else work, len(level))
     return values
 
 
 @njit(cache=True, nogil=True)
-def leaf_log_marginals(bits: Words, loops: Loops, out: Floats) -> None:
-    """Log m of each row set [K]."""
+def leaf_log_marginals(first: int, last: int, bits: Words, loops: Loops, out: Floats) -> None:
+    """Log m of row sets first..last-1 [K]."""
     rows = np.empty(loops.sums.shape[0], np.int32)
     total = np.empty(loops.sums.shape[1])
-    for k in range(bits.shape[0]):
+    for k in range(first, last):
         sum_rows(bits[k], loops, rows, total)
         out[k] = log_marginal(total, loops.leaf)
 
 
 def log_stop_weights(
-    problem: Problem, level: Level, depth: int, can_split: npt.NDArray[np.bool_]
+    problem: Problem, level: Level, depth: int, can_split: npt.NDArray[np.bool_], run: Run
 ) -> Floats:
     """Tempered log weight of stopping at each row set of a level [K]."""
     out = np.empty(len(level))
-    leaf_log_marginals(level.bits, problem.loops, out)
+    given = (level.bits, problem.loops, out)
+    run(lambda first, last: leaf_log_marginals(first, last, *given), len(level))
     forced = problem.score.uniform_rules & ~can_split
     prior = np.where(forced, 0.0, problem.loops.log_stop[depth])
     return np.asarray(out / problem.score.temperature + prior)
@@ -182,7 +189,7 @@ def level_values(
     """Values of a level whose children are known."""
     depth = problem.score.max_depth - levels_left
     values = empty_values(problem, len(level), levels_left)
-    stop = log_stop_weights(problem, level, depth, np.diff(edges.start) > 0)
+    stop = log_stop_weights(problem, level, depth, np.diff(edges.start) > 0, run)
     weight, best_weight = np.empty(edges.feature.size), np.empty(edges.feature.size)
     loops = problem.loops
 

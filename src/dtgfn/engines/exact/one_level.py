@@ -117,7 +117,7 @@ def _list_cuts_by_formula(
     n_sums = loops.sums.shape[1]
     total, left, right = np.zeros(n_sums), np.zeros(n_sums), np.zeros(n_sums)
     for i in range(s):
-        for c in range(n_sums):
+        for c in range(loops.span[rows[i], 0], loops.span[rows[i], 1]):
             total[c] += loops.sums[rows[i], c]
     n_cuts, n_varying = 0, 0
     for f in range(loops.ranks.shape[0]):
@@ -128,7 +128,7 @@ def _list_cuts_by_formula(
                 seen[rank] = 1
                 for c in range(n_sums):
                     cuts.bucket[rank, c] = 0.0
-            for c in range(n_sums):
+            for c in range(loops.span[rows[i], 0], loops.span[rows[i], 1]):
                 cuts.bucket[rank, c] += loops.sums[rows[i], c]
             lowest, highest = min(lowest, rank), max(highest, rank)
         n_varying += 1 if highest > lowest else 0

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from dtgfn.kernels import Floats, Ints, distinct_codes
 from dtgfn.leaves import DirichletLeaf, add_rows
+from dtgfn.pieces import Flag
 from dtgfn.score import Rows, Score, leaf_log_marginal
 
 Words = npt.NDArray[np.uint64]
@@ -44,12 +45,18 @@ class Loops(NamedTuple):
     rank_code: Ints  # [F, R] the code behind a rank (padded)
     group: Ints  # [F] source column
     sums: Floats  # [P, K] the leaf model's sums over the copies of a row
+    span: Ints  # [P, 2] all sums of a row from span[0] to span[1] - 1; the others are zero
     leaf: Any  # see leaves.py
     temperature: float
     log_stop: Floats  # [max_depth + 1] tempered log prior of a stop at each depth
     log_split: Floats  # [max_depth + 1] and of a split
     uniform_rules: bool
     table: LeafTable
+    halted: Flag  # [1] whether to end early, with nothing that could be used
+
+    def hearing(self) -> Loops:
+        """Return the same with a flag of its own, for one call that may be halted."""
+        return self._replace(halted=np.zeros(1, dtype=np.uint8))
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,15 @@ def distinct_rows(rows: Rows, score: Score) -> tuple[npt.NDArray[np.uint16], Flo
     return rows.codes[first], sums
 
 
+def nonzero_spans(sums: Floats) -> Ints:
+    """First and one past the last sum of each row [P, 2] that is not zero: of many classes, one."""
+    there = sums != 0
+    n_sums = sums.shape[1]
+    first = np.where(there.any(axis=1), there.argmax(axis=1), n_sums)
+    last = n_sums - there[:, ::-1].argmax(axis=1)
+    return np.stack([first, np.maximum(first, last)], axis=1).astype(np.int32)
+
+
 def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Problem:
     """Merge equal rows, drop features that never vary and rank the codes of the others."""
     codes, sums = distinct_rows(rows, score)
@@ -128,12 +144,14 @@ def make_problem(rows: Rows, score: Score, column: Ints, n_columns: int) -> Prob
         rank_code=rank_code,
         group=column[varying],
         sums=sums,
+        span=nonzero_spans(sums),
         leaf=score.leaf.terms(rows.weight),
         temperature=score.temperature,
         log_stop=log_stop / score.temperature,
         log_split=log_split / score.temperature,
         uniform_rules=score.uniform_rules,
         table=make_leaf_table(sums, score),
+        halted=np.zeros(1, dtype=np.uint8),
     )
     return Problem(
         loops=loops,

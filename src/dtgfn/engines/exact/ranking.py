@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dtgfn.engines.exact.budget import run_here
 from dtgfn.engines.exact.graph import Edges, Run, expand, level_of, take_edges
 from dtgfn.engines.exact.inside import tail_values
 from dtgfn.engines.exact.problem import Problem, Words
 from dtgfn.engines.exact.support import SupportLevel, step_probabilities
 from dtgfn.kernels import Floats, Ints
+from dtgfn.pieces import run_here
 from dtgfn.trees import LEAF, TreeBatch, from_splits
 
 Splits = dict[tuple[int, ...], tuple[int, int]]
@@ -117,7 +117,7 @@ class Search:
             values = tail_values(self.problem, below, levels_left - 1, run_here)
             children, child_best = below.bits, values.log_max - values.log_z
             stop, probability = step_probabilities(
-                self.problem, level, edges, values.log_z, log_z, depth
+                self.problem, level, edges, values.log_z, log_z, depth, run_here
             )
         return self._sort(edges, stop, _edge_log_probs(edges, probability, child_best), children)
 

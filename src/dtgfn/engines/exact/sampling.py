@@ -14,6 +14,7 @@ from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import SupportLevel
 from dtgfn.engines.exact.two_levels import load_set, make_pairs, value_sides
 from dtgfn.kernels import Floats, Ints
+from dtgfn.pieces import Halting
 from dtgfn.trees import TreeBatch, empty_batch
 
 
@@ -75,9 +76,13 @@ def draw_splits(
     order = np.argsort(row_set, kind="stable")
     start = np.searchsorted(row_set[order], np.arange(len(bits) + 1))
     # Which column a cut is on does not matter here, so all may count as one.
-    loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
+    loops = problem.loops.hearing()._replace(group=np.zeros_like(problem.loops.group))
     given = (bits, problem.max_cuts, depth, loops, order, start, uniform)
-    run(lambda first, last: draw(first, last, *given, feature, cut, sides), len(bits))
+
+    def work(first: int, last: int) -> None:
+        draw(first, last, *given, feature, cut, sides)
+
+    run(Halting(work, loops.halted) if draw is draw_first_of_two else work, len(bits))
     return feature, cut, sides
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from dtgfn.engines.exact.graph import Edges, Level, Longs, no_edges, take_edges
+from dtgfn.engines.exact.graph import Edges, Level, Longs, Run, no_edges, take_edges
 from dtgfn.engines.exact.inside import Values, edge_log_weights, log_stop_weights
 from dtgfn.engines.exact.problem import Problem, Words
 from dtgfn.kernels import Floats
@@ -43,7 +43,7 @@ class SupportLevel:
     probability: Floats
 
 
-def build_support(problem: Problem, graph: Graph) -> list[SupportLevel]:
+def build_support(problem: Problem, graph: Graph, run: Run) -> list[SupportLevel]:
     """Walk down from the root and keep what carries mass."""
     allowance = NEGLIGIBLE / max(len(graph.edges), 1)
     kept, mass = np.zeros(1, dtype=np.int64), np.ones(1)
@@ -51,7 +51,7 @@ def build_support(problem: Problem, graph: Graph) -> list[SupportLevel]:
     for depth, all_edges in enumerate(graph.edges):
         level, log_z = graph.levels[depth].take(kept), graph.values[depth].log_z[kept]
         edges, children = take_edges(all_edges, kept), graph.values[depth + 1].log_z
-        stop, probability = step_probabilities(problem, level, edges, children, log_z, depth)
+        stop, probability = step_probabilities(problem, level, edges, children, log_z, depth, run)
         child_mass = np.zeros(len(children))
         pass_mass(edges, probability, mass, child_mass)
         kept = carriers(child_mass, allowance)
@@ -63,15 +63,22 @@ def build_support(problem: Problem, graph: Graph) -> list[SupportLevel]:
 
 
 def step_probabilities(
-    problem: Problem, level: Level, edges: Edges, child_log_z: Floats, log_z: Floats, depth: int
+    problem: Problem,
+    level: Level,
+    edges: Edges,
+    child_log_z: Floats,
+    log_z: Floats,
+    depth: int,
+    run: Run,
 ) -> tuple[Floats, Floats]:
     """P(stop | set) [K] and P(cut | set) [E] of a level whose children's log Z is known."""
     weight = np.empty(edges.feature.size)
-    edge_log_weights(0, len(level), edges, child_log_z, depth, problem.loops, weight)
+    given = (edges, child_log_z, depth, problem.loops, weight)
+    run(lambda first, last: edge_log_weights(first, last, *given), len(level))
     owner = np.repeat(np.arange(len(level)), np.diff(edges.start))
     probability = np.exp(weight - log_z[owner]) * (edges.high - edges.low)
-    stop = np.exp(log_stop_weights(problem, level, depth, np.diff(edges.start) > 0) - log_z)
-    return stop, probability
+    log_stop = log_stop_weights(problem, level, depth, np.diff(edges.start) > 0, run)
+    return np.exp(log_stop - log_z), probability
 
 
 @njit(cache=True, nogil=True)

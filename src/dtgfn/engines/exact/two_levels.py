@@ -194,7 +194,7 @@ def sum_pairs(s: int, total: int, n_cuts: int, loops: Loops, pairs: Pairs) -> No
     value = loops.table.value
     for f in range(n_features):
         a, b = pairs.offset[f], pairs.offset[f + 1]
-        if a == b:
+        if a == b or loops.halted[0]:
             continue
         pair_same_feature(a, b, total, loops.group[f], value, pairs)
         for g in range(f + 1, n_features):
