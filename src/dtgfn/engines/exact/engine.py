@@ -27,12 +27,8 @@ from dtgfn.engines.exact.sampling import sample_trees
 from dtgfn.engines.exact.support import Graph, SupportLevel, build_support
 from dtgfn.engines.exact.two_levels import scratch_bytes
 from dtgfn.kernels import Codes, Floats, Ints
-<<<<<<< HEAD
-from dtgfn.posterior import TreePosterior, check_possible
-=======
 from dtgfn.pieces import Threads, run_here
-from dtgfn.posterior import TreePosterior
->>>>>>> budgets
+from dtgfn.posterior import TreePosterior, check_possible
 from dtgfn.progress import Progress, silent
 from dtgfn.score import Rows, Score, log_reward, merge_rows
 from dtgfn.trees import TreeBatch
