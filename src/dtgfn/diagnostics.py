@@ -71,7 +71,7 @@ def trust(posterior: TreePosterior) -> list[str]:
         )
     doubts += _chain_doubts(posterior.diagnostics)
     doubts += _training_doubts(posterior)
-    return doubts + _drawing_doubts(posterior)
+    return doubts + _drawing_doubts(posterior) + referee_doubts(posterior)
 
 
 def _training_doubts(posterior: TreePosterior) -> list[str]:
@@ -99,6 +99,27 @@ def open_share(diagnostics: dict[str, Any]) -> float | None:
     """Share of the posterior that nobody has looked at: guessed, or proven to be less."""
     guessed, most = diagnostics.get("open"), diagnostics.get("open_most", 1.0)
     return None if guessed is None else min(float(guessed), float(most))
+
+
+def referee_doubts(posterior: TreePosterior) -> list[str]:
+    """What a little exact work says against an engine that cannot see what it misses."""
+    doubts, told = [], posterior.diagnostics
+    error, value = posterior.log_evidence_error, posterior.log_evidence
+    if posterior.engine == "smc" and math.isnan(error):
+        doubts.append("the evidence is that of one sweep, so its error is not known")
+    allowed = MOST_ERROR if math.isnan(error) else max(4 * error, MOST_ERROR)
+    below, above = (
+        told.get("referee_floor", -math.inf) - value,
+        value - told.get("referee_ceiling", math.inf),
+    )
+    for gap, side in ((below, "below"), (above, "above")):
+        if gap > allowed:
+            doubts.append(f"the log evidence is at least {gap:.2g} nats {side} what sums prove")
+    if told.get("missed", 0.0) > MOST_OPEN:
+        doubts.append(
+            f"at least {told['missed']:.0%} of the posterior is proven to be where no drawn tree is"
+        )
+    return doubts
 
 
 def _drawing_doubts(posterior: TreePosterior) -> list[str]:
@@ -209,7 +230,8 @@ def _chain_doubts(diagnostics: dict[str, Any]) -> list[str]:
         doubts.append(
             f"the chains disagree, with an R-hat of {r_hat:.2f} (should be below {MOST_R_HAT})"
         )
-    n_draws = diagnostics.get("ess_log_reward")
+    worth = [diagnostics.get(name) for name in ("ess_log_reward", "ess_columns")]
+    n_draws = min((value for value in worth if value is not None), default=None)
     if n_draws is not None and n_draws < LEAST_DRAWS:
         doubts.append(
             f"the chains are worth only {n_draws:,.0f} independent draws "

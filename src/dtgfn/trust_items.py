@@ -24,6 +24,7 @@ from dtgfn.diagnostics import (
     frequency_doubts,
     open_share,
     pareto_shape,
+    referee_doubts,
 )
 from dtgfn.posterior import ModelAverage, TreePosterior
 
@@ -68,6 +69,7 @@ def trust_items(posterior: TreePosterior, exact: TreePosterior | None = None) ->
         *_weights(posterior),
         *_sweeps(posterior),
         *_chains(posterior),
+        *_ruling(posterior),
         *_training(posterior),
         *_bags(posterior),
         *_distinct(posterior),
@@ -293,12 +295,12 @@ def _chains(posterior: TreePosterior) -> Iterator[TrustItem]:
             None,
             "not known" if math.isnan(r_hat) else f"{r_hat:.3f}",
             _at_most(r_hat, GOOD_R_HAT, MOST_R_HAT),
-            "Whether chains that began apart agree on log R and on sizes: 1 if they do, above "
-            f"{MOST_R_HAT} they have not mixed.",
+            "Whether chains that began apart agree on log R, on sizes and on columns: 1 if they "
+            f"do, above {MOST_R_HAT} they have not mixed.",
         )
     if "ess_log_reward" in told:
-        worth = told["ess_log_reward"]
-        draws = math.nan if worth is None else float(worth)
+        worth = (told["ess_log_reward"], told.get("ess_columns"))
+        draws = float(min((value for value in worth if value is not None), default=math.nan))
         yield TrustItem(
             "draws",
             "Independent draws",
@@ -309,6 +311,27 @@ def _chains(posterior: TreePosterior) -> Iterator[TrustItem]:
             f"How many independent draws the chains are worth (should be above {LEAST_DRAWS}); "
             "more n_steps help.",
         )
+
+
+def _ruling(posterior: TreePosterior) -> Iterator[TrustItem]:
+    """What a little exact work proves of an engine that cannot see what it misses."""
+    told = posterior.diagnostics
+    if "referee_floor" not in told:
+        return
+    floor, ceiling = told["referee_floor"], told.get("referee_ceiling", math.inf)
+    doubts = referee_doubts(posterior)
+    yield TrustItem(
+        "referee",
+        "Held against sums",
+        float(floor),
+        None,
+        f"log evidence {floor:.3f} to {ceiling:.3f}",
+        "poor" if doubts else "good" if ceiling - floor <= GOOD_GAP else "unknown",
+        "; ".join(f"{doubt[0].upper()}{doubt[1:]}" for doubt in doubts) + "."
+        if doubts
+        else "What summing some row sets proves of the log evidence, and of the columns that trees "
+        "split on first: nothing against this fit. Wide bounds prove little.",
+    )
 
 
 def _training(posterior: TreePosterior) -> Iterator[TrustItem]:

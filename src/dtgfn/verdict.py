@@ -12,7 +12,7 @@ from dtgfn.trust_items import Level, TrustItem, trust_items
 
 ORDER: tuple[Level, ...] = ("good", "fair", "poor")
 # Of the engine and its answer, not only of the draws.
-TELLING = ("evidence", "exact_gap", "exact_prediction", "r_hat", "bounds")
+TELLING = ("evidence", "exact_gap", "exact_prediction", "r_hat", "bounds", "referee")
 
 
 def verdict(posterior: TreePosterior, exact: TreePosterior | None = None) -> dict[str, Any]:

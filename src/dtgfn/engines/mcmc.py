@@ -17,6 +17,7 @@ from dtgfn.engines.mcmc_moves import MOVES
 from dtgfn.engines.mcmc_run import INTERVAL, RECORDED, Walk, start_walk
 from dtgfn.engines.mcmc_state import Longs
 from dtgfn.engines.node_terms import NodeTable, make_node_table, two_rows
+from dtgfn.engines.referee import rule_on
 from dtgfn.engines.turns import Deadline, take_turns
 from dtgfn.kernels import Floats, Ints
 from dtgfn.posterior import TreePosterior, sampled_posterior
@@ -25,6 +26,8 @@ from dtgfn.score import Rows, Score
 from dtgfn.trees import TreeBatch
 
 LEAST_RECORD = 4000  # trees per chain, enough for R-hat and effective sample size
+RARE, JUDGED = 0.05, 20  # columns whose use is judged: not rarer or surer, and so many
+STILL = 100.0  # draws that chains which never move are taken for
 HISTORY = 40
 MOST_CHAINS = 1000  # each keeps its own order of the rows
 
@@ -64,11 +67,14 @@ def infer_mcmc(
     quota = -(-n_trees // n_chains)
     seeds = np.random.default_rng(random_state).integers(0, 2**64, size=n_chains, dtype=np.uint64)
     walks = [start_walk(table, seed, max(4 * quota, LEAST_RECORD)) for seed in seeds]
-    _run(walks, n_steps, deadline, n_jobs or os.cpu_count() or 1, progress)
+    n_jobs = n_jobs or os.cpu_count() or 1
+    _run(walks, n_steps, deadline, n_jobs, progress)
     seconds = deadline.used
     walks = [walk for walk in walks if walk.steps]
     trees, reward = collect_trees(walks, n_trees, table)
     best = best_tree(walks, table)
+    told = diagnose(walks, column[table.feature], seconds)
+    worth = independent_draws(told)
     return sampled_posterior(
         trees,
         log_reward=reward,
@@ -82,7 +88,12 @@ def infer_mcmc(
         n_columns=n_columns,
         engine="mcmc",
         best=(best, max(float(walk.record.best[0]) for walk in walks)),
-        diagnostics=diagnose(walks, seconds),
+        diagnostics={
+            **told,
+            **rule_on(
+                trees, reward, rows, score, column, n_columns, n_jobs, independent_draws(told)
+            ),
+        },
         history=tell_history(walks),
     )
 
@@ -148,12 +159,17 @@ def best_tree(walks: list[Walk], table: NodeTable) -> TreeBatch:
     return as_batch(best.best_feature[None, :width], best.best_cut[None, :width], table.feature)
 
 
-def diagnose(walks: list[Walk], seconds: float) -> dict[str, Any]:
-    """How the chains moved and whether they agree, from their recorded second halves."""
+def diagnose(walks: list[Walk], column: Ints, seconds: float) -> dict[str, Any]:
+    """How the chains moved and whether they agree, from their recorded second halves.
+
+    ``column`` [F] is the source column of each of their features.
+    """
     n_draws = min(len(walk.second_half()) for walk in walks)
     picks = [walk.second_half(n_draws) for walk in walks]
-    log_r = _gather(walks, picks, "log_reward")
+    # Ranks must not see the rounding of equal trees.
+    log_r = np.round(_gather(walks, picks, "log_reward"), 7)
     n_splits = _gather(walks, picks, "n_splits")
+    used = used_columns(walks, picks, column)
     tally = np.sum([walk.record.tally for walk in walks], axis=0)
     steps = [walk.steps for walk in walks]
     return {
@@ -166,10 +182,37 @@ def diagnose(walks: list[Walk], seconds: float) -> dict[str, Any]:
         "r_hat_splits": _storable(split_r_hat(n_splits)),
         # Of so few draws nothing can be told but their number.
         "ess_log_reward": _storable(effective_draws(log_r)) if n_draws > 3 else float(log_r.size),
+        "r_hat_columns": _storable(max(map(split_r_hat, used), default=math.nan)),
+        "ess_columns": _storable(min(map(effective_draws, used), default=math.nan)),
         "recorded_draws": int(log_r.size),
         "proposals_per_second": sum(steps) / max(seconds, 1e-9),
         "seconds": seconds,
     }
+
+
+def used_columns(walks: list[Walk], picks: list[Longs], column: Ints) -> list[Floats]:
+    """Whether trees use a column, [chains, draws] for each of those that some do and some do not.
+
+    Columns mix slower than log R: trees of equal worth may need a long way from one to the other.
+    """
+    n_columns = int(column.max(initial=-1)) + 1
+    shape = (len(walks), len(picks[0]), n_columns)
+    used = np.zeros(shape)
+    for chain, (walk, pick) in enumerate(zip(walks, picks, strict=True)):
+        draw, node = np.nonzero(walk.record.feature[pick] >= 0)
+        used[chain, draw, column[walk.record.feature[pick][draw, node]]] = 1.0
+    if len(picks[0]) < 4:
+        return []  # too few to tell
+    share = used.mean(axis=(0, 1))
+    unsettled = np.flatnonzero((share > RARE) & (share < 1 - RARE))
+    most_open = unsettled[np.argsort(np.abs(share[unsettled] - 0.5), kind="stable")][:JUDGED]
+    return [used[:, :, c] for c in most_open]
+
+
+def independent_draws(told: dict[str, Any]) -> float:
+    """What the chains are worth by their slowest number; chains that stand still do not tell."""
+    known = [told[name] for name in ("ess_log_reward", "ess_columns") if told[name] is not None]
+    return float(min(known, default=STILL))
 
 
 def _gather(walks: list[Walk], picks: list[Longs], name: str) -> Floats:

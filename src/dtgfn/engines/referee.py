@@ -1,9 +1,9 @@
 """A referee for samplers: what a little exact work proves of the posterior they drew from.
 
-Chains can agree on one wrong mode, sweeps on one wrong evidence: nothing that they drew shows it. So
-the row sets that hold most by their look-ahead are summed as the GFlowNet sums them, without any
-guess and up to a fixed amount of work. That bounds log Z, and from below the share of trees that
-split first on each column. On small problems both bounds meet, and the ruling is exact.
+Chains can agree on one wrong mode, sweeps on one wrong evidence, and nothing that they drew shows
+it. So the row sets that hold most by their look-ahead are summed as the GFlowNet sums them, without
+any guess and up to a fixed amount of work. That bounds log Z, and from below the share of trees
+that split first on each column. On small problems both bounds meet, and the ruling is exact.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
-from dtgfn.engines.exact.budget import Threads
 from dtgfn.engines.exact.graph import Longs
 from dtgfn.engines.exact.problem import Problem, make_problem
 from dtgfn.engines.gfn.fixed.mdp import Graph
 from dtgfn.engines.gfn.fixed.scouts import send_scouts
 from dtgfn.kernels import Floats, Ints
+from dtgfn.pieces import Threads
 from dtgfn.score import Rows, Score
-from dtgfn.trees import TreeBatch
+from dtgfn.trees import TreeBatch, distinct_trees
 
 WORK = 3e8  # steps of the loops: a fraction of a second
 MOST_NODES = 20_000
+MOST_CELLS = 5_000_000  # of a table
 AT_ONCE = 64  # scouts
 
 
@@ -48,7 +50,8 @@ class Ruling:
 def referee(rows: Rows, score: Score, column: Ints, n_columns: int, n_jobs: int) -> Ruling:
     """Look at as many row sets as the work allows, and rule."""
     problem = make_problem(rows, score, column, n_columns)
-    graph = Graph(problem, 2, Threads(n_jobs))
+    # At depth 2 one tail is enough, and leaves first splits to look at.
+    graph = Graph(problem, 2 if score.max_depth > 2 else 1, Threads(n_jobs))
     rng = np.random.default_rng(0)
     look_at(graph, 0, np.zeros(1, np.int64))
     n_left = affordable_nodes(problem)
@@ -83,7 +86,7 @@ def first_split(graph: Graph, ceiling: float, column: Ints, n_columns: int) -> F
     root = graph.levels[0]
     if graph.n_upper == 0 or not math.isfinite(ceiling):
         return least
-    least[-1] = math.exp(min(root.stop[0] - ceiling, 0.0))
+    least[-1] = math.exp(min(float(root.stop[0]) - ceiling, 0.0))
     cuts = slice(int(root.start[0]), int(root.start[0] + root.n_cuts[0]))
     source = column[graph.problem.feature[root.cuts.feature[cuts]]]
     # Without hope, the flow through a cut is a sum over trees that are known.
@@ -91,27 +94,47 @@ def first_split(graph: Graph, ceiling: float, column: Ints, n_columns: int) -> F
     return least
 
 
-def first_splits_of(trees: TreeBatch, weights: Floats, column: Ints, n_columns: int) -> Floats:
-    """Shares [n_columns + 1] of weighted trees that split first on each column, or never."""
-    first = trees.feature[:, 0]
-    place = np.where(first >= 0, column[np.maximum(first, 0)], n_columns)
-    return np.bincount(place, weights=weights, minlength=n_columns + 1)
+def held_share(trees: TreeBatch, log_target: Floats, floor: float) -> float:
+    """Share of the posterior that distinct trees [B] hold at most."""
+    first, _ = distinct_trees(trees)
+    return math.exp(min(float(logsumexp(log_target[first])) - floor, 0.0))
+
+
+def seeming_share(trees: TreeBatch) -> float:
+    """Share that they seem to hold: all but that of trees drawn once (Good, Turing)."""
+    _, member = distinct_trees(trees)
+    return 1.0 - float((np.bincount(member) == 1).sum()) / len(trees)
 
 
 def rule_on(
     trees: TreeBatch,
-    ruling: Ruling,
+    log_reward: Floats,
+    rows: Rows,
+    score: Score,
     column: Ints,
     n_columns: int,
+    n_jobs: int,
+    n_effective: float,
 ) -> dict[str, float]:
-    """Hold equally weighted trees against a ruling; plain numbers for ``diagnostics``.
+    """Hold trees that count alike against a ruling; plain numbers for ``diagnostics``.
 
-    ``missed`` is the share of the posterior that the trees are proven to lack by their first split,
-    beyond what as many independent draws may lack by chance.
+    ``missed`` is a share of the posterior that is proven to be missing among the trees, beyond what
+    so many independent draws may miss by chance (four standard errors): that splits first on
+    some column where they do not, or that they seem to hold, by how often they come again, and do
+    not. Tables on which even the root is much work get no ruling.
     """
-    found = first_splits_of(trees, np.full(len(trees), 1 / len(trees)), column, n_columns)
-    lacking = np.maximum(ruling.first_split - found, 0.0)
-    told = {"referee_floor": ruling.floor, "missed": float(lacking.sum())}
+    if rows.codes.size > MOST_CELLS:
+        return {}
+    ruling = referee(rows, score, column, n_columns, n_jobs)
+    first = trees.feature[:, 0]
+    place = np.where(first >= 0, column[np.maximum(first, 0)] if column.size else 0, n_columns)
+    found = np.bincount(place, minlength=n_columns + 1) / len(trees)
+    least = ruling.first_split
+    chance = 4 * np.sqrt(least * (1 - least) / max(n_effective, 1.0))
+    first_missed = float(np.max(least - found - chance))
+    seeming = seeming_share(trees) - 2 / math.sqrt(max(n_effective, 1.0))
+    again_missed = seeming - held_share(trees, log_reward / score.temperature, ruling.floor)
+    told = {"referee_floor": ruling.floor, "missed": max(first_missed, again_missed, 0.0)}
     if math.isfinite(ruling.ceiling):
         told["referee_ceiling"] = ruling.ceiling
     return told

@@ -14,6 +14,7 @@ from dtgfn.checks import check_count, check_whole
 from dtgfn.engines.exact.budget import BudgetExceeded
 from dtgfn.engines.level_order import as_batch
 from dtgfn.engines.node_terms import NodeTable, make_node_table, two_rows
+from dtgfn.engines.referee import rule_on
 from dtgfn.engines.smc_sweep import (
     Sweep,
     log_mean_exp,
@@ -74,10 +75,13 @@ def infer_smc(
         Stream(table, np.random.default_rng(seed), n_particles, max(2 * n_particles, n_trees))
         for seed in rng.integers(0, 2**63, size=N_STREAMS)
     ]
-    _run(streams, n_sweeps, deadline, n_jobs or os.cpu_count() or 1, progress)
+    n_jobs = n_jobs or os.cpu_count() or 1
+    _run(streams, n_sweeps, deadline, n_jobs, progress)
     seconds = deadline.used
     trees, reward, best = pool_trees(streams, n_trees, rng, table)
     log_z = np.concatenate([stream.log_z for stream in streams])
+    told = diagnose(streams, log_z, seconds)
+    worth = min(told["effective_sweeps"] * told["ess"], n_trees)
     return sampled_posterior(
         trees,
         log_reward=reward,
@@ -91,7 +95,10 @@ def infer_smc(
         n_columns=n_columns,
         engine="smc",
         best=(best, max(max(stream.best, default=-math.inf) for stream in streams)),
-        diagnostics=diagnose(streams, log_z, seconds),
+        diagnostics={
+            **told,
+            **rule_on(trees, reward, rows, score, column, n_columns, n_jobs, worth),
+        },
         history=tell_history(streams),
     )
 
