@@ -310,6 +310,7 @@ def test_bags_that_time_does_not_reach_are_left_out_and_told():
     )
 
 
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 def test_a_temperature_that_does_not_fit_ends_the_search_with_those_before():
     found = infer(X, Y, engine="smc", n_particles=20, n_sweeps=1, n_trees=20, random_state=0)
     asked = []
@@ -324,6 +325,7 @@ def test_a_temperature_that_does_not_fit_ends_the_search_with_those_before():
     assert [temperature for temperature, _ in asked] == [1.0, 1.5]
 
 
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 def test_the_first_temperature_gets_all_the_time_if_its_share_is_too_short():
     found = infer(X, Y, engine="smc", n_particles=20, n_sweeps=1, n_trees=20, random_state=0)
     asked = []

@@ -136,6 +136,11 @@ def _drawing_doubts(posterior: TreePosterior) -> list[str]:
             f"drawing trees found {gain:.2f} nats of evidence that training had missed (should be "
             f"below {MOST_ERROR})"
         )
+    if "thinned_to" in told:
+        doubts.append(
+            f"the time was too short for one sweep, so only {told['thinned_to']:,} of "
+            f"{told['particles']:,} particles were kept to its end"
+        )
     n_trees, wanted = len(posterior.trees), told.get("wanted_trees", 0)
     if n_trees < min(wanted, LEAST_DRAWS):
         doubts.append(f"there was time for only {n_trees:,} of {wanted:,} trees")

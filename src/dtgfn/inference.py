@@ -211,20 +211,13 @@ def what_is_left(time_budget: float | None, spent: float, at_least: float = 0.1)
 
 
 def warn_if_cut_short(posterior: TreePosterior, time_budget: float | None) -> None:
-    """Warn of particles and bags that were left out because the time was too short."""
+    """Warn of bags that were left out because the time was too short."""
     told = posterior.diagnostics
-    short = ""
-    if "thinned_to" in told:
-        short = (
-            f"one sweep, so only {told['thinned_to']:,} of {told['particles']:,} particles were "
-            "kept to its end; allow more, or use fewer n_thresholds or a smaller max_depth"
-        )
     if "bags_left_out" in told:
         n_bags = told["bags"] + told["bags_left_out"]
-        short = f"more than {told['bags']} of {n_bags} bags; allow more, or use fewer n_bags"
-    if short:
         warnings.warn(
-            f"time_budget={time_budget:g} s was too short for {short}.",
+            f"time_budget={time_budget:g} s was too short for more than {told['bags']} of {n_bags} "
+            "bags; allow more, or use fewer n_bags.",
             UntrustworthyFit,
             stacklevel=3,
         )

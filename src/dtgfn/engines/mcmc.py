@@ -90,9 +90,7 @@ def infer_mcmc(
         best=(best, max(float(walk.record.best[0]) for walk in walks)),
         diagnostics={
             **told,
-            **rule_on(
-                trees, reward, rows, score, column, n_columns, n_jobs, independent_draws(told)
-            ),
+            **rule_on(trees, reward, rows, score, column, n_columns, n_jobs, worth),
         },
         history=tell_history(walks),
     )

@@ -129,10 +129,10 @@ def rule_on(
     first = trees.feature[:, 0]
     place = np.where(first >= 0, column[np.maximum(first, 0)] if column.size else 0, n_columns)
     found = np.bincount(place, minlength=n_columns + 1) / len(trees)
-    least = ruling.first_split
-    chance = 4 * np.sqrt(least * (1 - least) / max(n_effective, 1.0))
+    least, worth = ruling.first_split, max(min(n_effective, len(trees)), 1.0)
+    chance = 4 * np.sqrt(least * (1 - least) / worth)
     first_missed = float(np.max(least - found - chance))
-    seeming = seeming_share(trees) - 2 / math.sqrt(max(n_effective, 1.0))
+    seeming = seeming_share(trees) - 2 / math.sqrt(worth)
     again_missed = seeming - held_share(trees, log_reward / score.temperature, ruling.floor)
     told = {"referee_floor": ruling.floor, "missed": max(first_missed, again_missed, 0.0)}
     if math.isfinite(ruling.ceiling):
