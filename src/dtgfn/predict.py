@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dtgfn.checks import check_choice
 from dtgfn.forest import FlatTrees, Forest, average, flatten, sum_leaves
-from dtgfn.kernels import Codes, Floats
+from dtgfn.kernels import Codes, Floats, as_codes
 from dtgfn.leaves import DirichletLeaf, LeafModel, outputs_of, row_sums
 from dtgfn.posterior import ModelAverage, TreePosterior
 from dtgfn.score import Rows, Score
@@ -21,6 +21,7 @@ from dtgfn.trees import TreeBatch, canonical_keys, node_sums
 
 WEIGHTINGS = ("uniform", "importance", "posterior")
 LEAVES = ("mean", "dirichlet")
+NUMBERS_AT_ONCE = 8_000_000  # of rows times sums: a thousand classes have a thousand sums a row
 RandomState = int | np.random.Generator | None
 
 
@@ -89,8 +90,13 @@ def average_outputs(
     array([[0.996, 0.002, 0.002]])
 
     """
-    if getattr(getattr(codes, "dtype", None), "kind", "") not in ("u", "i"):
-        raise TypeError("codes are no whole numbers; posterior.encode(X) makes codes of a table X.")
+    n_features = posterior.rows.codes.shape[1]
+    codes = as_codes(codes, n_features)
+    if codes.shape[1] != n_features:
+        raise ValueError(
+            f"codes have {codes.shape[1]} columns, but the training rows have {n_features}; "
+            "posterior.encode(X) makes codes of a table X."
+        )
     if knows_average(posterior, weighting=weighting, leaf=leaf, tree=tree):
         return posterior.solution.average(codes)  # type: ignore[union-attr]
     forest = make_forest(
@@ -294,8 +300,13 @@ def weighted_forest(
 def _count(trees: TreeBatch, rows: Rows, score: Score, n_jobs: int | None) -> CountedTrees:
     first, member = distinct_trees(trees)
     flat = flatten(trees[first])
-    each = row_sums(rows.target, rows.weight, score.leaf)
-    return CountedTrees(flat, sum_leaves(flat, rows.codes, each, n_jobs), member, score.leaf)
+    sums = np.zeros((int(flat.first_leaf[-1]), score.leaf.n_sums))
+    step = max(NUMBERS_AT_ONCE // score.leaf.n_sums, 1)
+    for start in range(0, len(rows.target), step):
+        part = slice(start, start + step)
+        each = row_sums(rows.target[part], rows.weight[part], score.leaf)
+        sums += sum_leaves(flat, rows.codes[part], each, n_jobs)
+    return CountedTrees(flat, sums, member, score.leaf)
 
 
 def _draw_weights(posterior: TreePosterior, weighting: str, tree: str | None) -> Floats:

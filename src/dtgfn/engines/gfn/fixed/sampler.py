@@ -283,7 +283,10 @@ class FixedSampler:
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take back what ``memory`` gave."""
-        self.step, self.n_replays, self.seed = (int(value) for value in arrays["counters"])
+        counters = [int(value) for value in arrays["counters"]]
+        if min(counters) < 0:
+            raise ValueError("a counter is below zero")
+        self.step, self.n_replays, self.seed = counters
         self.graph.restore(arrays)
         self._forget_touched()
 
