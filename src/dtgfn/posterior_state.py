@@ -40,7 +40,7 @@ LABELS: dict[str, tuple[type, type]] = {  # by the kind of their array: their ty
     "U": (str, np.str_),
     "O": (str, object),
 }
-LARGEST_TARGET = 1e140  # in standard deviations: its square, and sums of that, stay numbers
+LARGEST_TOTAL = 1e150  # of targets in a leaf, whose square must be a number
 ROUNDING = 1e-6
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -284,15 +284,15 @@ def _rows_from(arrays: Arrays, binner: Binner, leaf: LeafModel) -> Rows:
         raise ValueError("its training rows do not match its columns")
     if (codes.max(axis=0) > binner.n_cuts).any():
         raise ValueError("a training row has a code that its column has not")
+    weight = array_of(arrays, "rows.weight", "f8", 1, codes.shape[0])
+    if not (weight > 0).all() or not weight.sum() <= MAX_WEIGHT * (1 + ROUNDING):
+        raise ValueError("a training row has no usable weight")
     of_classes = isinstance(leaf, DirichletLeaf)
     target = array_of(arrays, "rows.target", "i4" if of_classes else "f8", 1, codes.shape[0])
     if of_classes:
         check_targets(target, leaf)
-    elif not (np.abs(target) < LARGEST_TARGET).all() or not _has_units(target, leaf):
+    elif not weight @ np.abs(target) <= LARGEST_TOTAL or not _has_units(target, leaf):
         raise ValueError("a training row has no usable target")
-    weight = array_of(arrays, "rows.weight", "f8", 1, codes.shape[0])
-    if not (weight > 0).all() or not weight.sum() <= MAX_WEIGHT * (1 + ROUNDING):
-        raise ValueError("a training row has no usable weight")
     rows = Rows(codes, target, weight)
     if len(merge_rows(rows).target) != len(target):
         raise ValueError("it has the same training row twice")
