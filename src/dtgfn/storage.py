@@ -190,9 +190,7 @@ def _model_from(contents: Contents) -> Estimator:
         model.n_features_in_ = len(model.binner_.columns)
     if meta["feature_names"] is not None:
         names = meta["feature_names"]
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError("its column names are not text")
-        if len(names) != model.n_features_in_:
-            raise ValueError("it has more or fewer column names than columns")
+        if names != list(model.binner_.column_names):
+            raise ValueError("it has other column names than columns")
         model.feature_names_in_ = np.array(names, dtype=object)
     return model

@@ -23,6 +23,7 @@ from dtgfn.score import Rows, Score, merge_rows
 Arrays = dict[str, npt.NDArray[Any]]
 KIND = "training checkpoint"
 VERSION = 1
+LARGEST_WEIGHT = 1e9  # beyond, what a network says overflows
 
 
 @dataclass(frozen=True)
@@ -154,9 +155,11 @@ def _restore(meta: dict[str, Any], arrays: Arrays, state: TrainState, rows: Rows
     sampler.restore({name: arrays[f"memory.{i}"] for i, name in enumerate(meta["memory"])})
     _restore_optimizer(state.optimizer, _part(arrays, "adam."))
     learned = [*sampler.network.state_dict().values(), sampler.log_z.detach()]
-    learned += [m for moments in state.optimizer.state.values() for m in moments.values()]
-    if not all(bool(torch.isfinite(value).all()) for value in learned):
-        raise ValueError("the network holds numbers that are not finite")
+    moments = [m for each in state.optimizer.state.values() for m in each.values()]
+    if not all(bool((value.abs() <= LARGEST_WEIGHT).all()) for value in learned):
+        raise ValueError("the network holds numbers that are not finite, or endless")
+    if not all(bool(torch.isfinite(value).all()) for value in moments):
+        raise ValueError("a moment is not finite")
     state.rng.bit_generator.state = meta["rng"]
     state.evaluation_seed = int(meta["evaluation_seed"])
     state.step = int(meta["step"])
