@@ -274,6 +274,7 @@ def test_many_copies_of_a_tree_are_one_to_predict_with(saved, tmp_path):
 BOMBS = {
     "leaves of classes": ("MOST_BYTES", 1000, tiled(50), "for .* leaves"),
     "rows down trees": ("MOST_STEPS", 1000, tiled(1), "trees would have to be counted on"),
+    "draws of leaves": ("MOST_DRAWS", 100, _meta("params", "leaf_draws", value=True), "would draw"),
     "pairs of cuts": ("MOST_PAIRS", 10, tiled(1), "would sum more than"),
 }
 

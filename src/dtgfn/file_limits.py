@@ -18,6 +18,7 @@ from dtgfn.trees import TreeBatch, distinct_trees
 MOST_BYTES = 2 << 30
 MOST_STEPS = 2e11  # of rows down trees, which take minutes
 MOST_PAIRS = 1e12  # of cuts, likewise
+MOST_DRAWS = 2e8  # of a leaf's probabilities, likewise
 SETS_AT_ONCE = 1000
 
 
@@ -42,6 +43,13 @@ def check_forest(trees: TreeBatch, rows: Rows, leaf: LeafModel, max_depth: int) 
         raise ValueError(
             f"its {n_trees:,} trees would have to be counted on {len(rows.target):,} rows"
         )
+
+
+def check_draws(trees: TreeBatch, leaf: LeafModel) -> None:
+    """Refuse draws of leaf probabilities, one for each leaf of each draw of a tree, without end."""
+    n_leaves = int(((trees.n_nodes + 1) // 2).sum(dtype=np.int64))
+    if n_leaves * leaf.n_outputs > MOST_DRAWS:
+        raise ValueError(f"it would draw the probabilities of {n_leaves:,} leaves")
 
 
 def _affordable(n_trees: int, n_leaves: float, rows: Rows, leaf: LeafModel, max_depth: int) -> bool:

@@ -16,6 +16,7 @@ from dtgfn.container import Contents, StorageError, read_container, write_contai
 from dtgfn.detector_state import detector_to_arrays, detector_to_meta, restore_detector
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn.estimators.base import PosteriorEstimator
+from dtgfn.file_limits import check_draws
 from dtgfn.inference import ENGINES
 from dtgfn.leaves import DirichletLeaf
 from dtgfn.posterior_state import posterior_from, posterior_to_arrays, posterior_to_meta
@@ -186,6 +187,8 @@ def _model_from(contents: Contents) -> Estimator:
         if isinstance(model, DTGFNClassifier) != of_classes:
             raise ValueError("its leaves do not fit its kind of estimator")
         if isinstance(model, DTGFNClassifier):
+            if model.leaf_draws:
+                check_draws(model.posterior_.trees, model.posterior_.score.leaf)
             model.classes_ = np.asarray(model.posterior_.classes)
         model.n_features_in_ = len(model.binner_.columns)
     if meta["feature_names"] is not None:
