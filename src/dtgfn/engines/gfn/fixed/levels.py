@@ -175,16 +175,17 @@ def check_level(level: Level, below: Level | None, problem: Problem) -> None:
 
 
 def _has_numbers(level: Level) -> bool:
-    """Whether nothing is nan, but the flow of what nobody looked at, and nothing endless."""
+    """Whether all is finite but what is not known yet, and nothing so large that it overflows."""
     n_nodes, n_listed = len(level), level.n_listed
-    flow = level.flow[:n_nodes]
-    of_nodes = (level.sums, level.look, level.stop, level.best, level.open)
+    known = ~np.isnan(level.flow[:n_nodes])
+    of_nodes = (level.sums, level.look, level.stop, level.open)
     of_cuts = (array for array in level.cuts if array.dtype.kind == "f")
-    numbers: list[npt.NDArray[Any]] = [flow[~np.isnan(flow)]]
+    numbers: list[npt.NDArray[Any]] = [array[:n_nodes][known] for array in (level.flow, level.best)]
     numbers += [*(array[:n_nodes] for array in of_nodes), *(array[:n_listed] for array in of_cuts)]
     shares = level.open[:n_nodes]
     return (
-        all(((array >= -LARGEST_LOG) & (array <= LARGEST_LOG)).all() for array in numbers)
+        all(np.isfinite(array).all() for array in numbers)
+        and max(float(np.abs(array).max(initial=0.0)) for array in numbers) <= LARGEST_LOG
         and bool(((shares >= 0) & (shares <= 1)).all())
         and bool((level.version[:n_nodes] >= 0).all())
     )
