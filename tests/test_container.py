@@ -609,6 +609,40 @@ def test_zip_bombs(path: Path) -> None:
     harmless("header.json declares 31457280 bytes")
 
 
+def test_a_file_that_swells_beyond_what_numbers_shrink_to_is_refused(path: Path) -> None:
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "|u1", "fortran_order": False, "shape": (70 << 20,)}
+    )
+    bomb(path, "arrays/x.npy", head.getvalue(), megabytes=70)
+    with limited(memory=8 << 20, seconds=1):
+        refused(path, "more than a model's numbers can shrink")
+
+
+def test_honest_numbers_that_shrink_that_much_are_written_plainly(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays = {"x": np.zeros(100_000), "y": np.arange(5)}
+    small = len(write(path, arrays=arrays))
+    monkeypatch.setattr(container, "_HARMLESS", 1000)
+    assert len(write(path, arrays=arrays)) > 800_000 > 100 * small
+    assert same(read(path), META, arrays)
+
+
+def test_what_cannot_be_read_back_replaces_nothing(path: Path) -> None:
+    before = write(path)
+
+    def refuse(contents: Contents) -> None:
+        assert contents.meta == {"new": 1}
+        raise ValueError("is odd.")
+
+    with pytest.raises(StorageError) as caught:
+        write_container(path, "model", 1, {"new": 1}, {}, check=refuse)
+    assert str(caught.value) == f"{str(path)!r} is left as it was: what was to be written is odd."
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
 def test_declared_sizes_that_cannot_be(path: Path) -> None:
     data = pack(path, parts(), zipfile.ZIP_DEFLATED)
     for size in (10**6, 0x7FFFFFFF, 0xFFFFFFFE):

@@ -47,7 +47,8 @@ CSV = "size,weight,target\n1,0.25,good\n2,,bad\n3,-0.5,good\n"
 
 
 def tiny(*urls: str) -> Entry:
-    sources = tuple(Source(url, {"good": 0, "bad": 1}) for url in urls)
+    sha256 = hashlib.sha256(RAW).hexdigest()
+    sources = tuple(Source(url, {"good": 0, "bad": 1}, sha256) for url in urls)
     return Entry(
         name="tiny",
         title="Tiny",
@@ -279,8 +280,20 @@ BAD_SOURCES = {
 
 
 @pytest.mark.parametrize("wrong", BAD_SOURCES)
-def test_a_wrong_download_is_refused_and_nothing_is_kept(wrong, registered, tmp_path):
+def test_a_wrong_file_of_a_source_is_not_converted(wrong):
     content, sentence = BAD_SOURCES[wrong]
+    entry = tiny("here")
+    with pytest.raises(TableError, match=sentence):
+        convert(entry, entry.sources[0], content)
+
+
+@pytest.mark.parametrize("wrong", [*BAD_SOURCES, "another end of lines"])
+def test_a_wrong_download_is_refused_unparsed_and_nothing_is_kept(
+    wrong, registered, tmp_path, monkeypatch
+):
+    content, _ = BAD_SOURCES.get(wrong, (RAW.replace(b"\n", b"\r\n"), ""))
+    sentence = f"{len(content)} bytes came, whose checksum differs: another file"
+    monkeypatch.setattr(fetch, "convert", lambda *_: pytest.fail("it was parsed"))
     registered.write_bytes(content)
     with pytest.raises(TableError) as refusal:
         load_dataset("tiny", tell=lambda line: None)

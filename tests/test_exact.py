@@ -103,7 +103,7 @@ def check_against(truth: Enumeration, posterior: TreePosterior, queries: np.ndar
     )
     np.testing.assert_allclose(posterior.column_inclusion, truth.column_inclusion, **close)
     np.testing.assert_allclose(posterior.solution.average(queries), truth.average(queries), **close)
-    check_trees(posterior.trees, case.codes.shape[1], int(case.codes.max()) + 1)
+    check_trees(posterior.trees, case.codes.max(axis=0))
     known = set(truth.trees)
     assert all(from_batch(posterior.trees, b) in known for b in range(len(posterior.trees)))
     log_prob = posterior.log_reward / case.temperature - truth.log_z

@@ -229,7 +229,7 @@ def test_rollout_and_residuals_agree_on_log_pf(architecture):
     trajectories = sampler.rollout(50, 0.3, rng)
     assert trajectories.trees.n_splits.max() > 8
     np.testing.assert_allclose(trajectories.log_pf, log_pf(sampler, trajectories), atol=1e-4)
-    check_trees(trajectories.trees, 3, 8)
+    check_trees(trajectories.trees, np.full(3, 8))
     np.testing.assert_allclose(
         trajectories.log_reward, log_reward(trajectories.trees, case.rows, case.score)
     )

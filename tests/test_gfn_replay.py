@@ -88,7 +88,7 @@ def test_trees_are_drawn_uniformly_and_without_repetition():
 def test_arrays_there_and_back():
     buffer = ReplayBuffer(20)
     buffer.add(TREES[:50], REWARD[:50])
-    back = buffer_from_arrays(buffer.arrays(), 20, n_features=2, n_codes=3)
+    back = buffer_from_arrays(buffer.arrays(), 20, np.full(2, 3), 5)
     for name, array in buffer.arrays().items():
         assert np.array_equal(back.arrays()[name], array)
     assert back.add(TREES[:50], REWARD[:50]) == 0
@@ -109,4 +109,4 @@ def test_arrays_that_are_no_buffer_are_refused(damage):
     buffer = ReplayBuffer(20)
     buffer.add(TREES, REWARD)
     with pytest.raises(ValueError, match=r"\w"):
-        buffer_from_arrays(buffer.arrays() | damage, 20, n_features=2, n_codes=3)
+        buffer_from_arrays(buffer.arrays() | damage, 20, np.full(2, 3), 5)

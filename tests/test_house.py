@@ -143,6 +143,7 @@ ORDER = [
     "estimators.regressor",
     "estimators.anomaly",
     "estimators",
+    "file_limits",
     "posterior_state",
     "detector_state",
     "storage",

@@ -175,7 +175,7 @@ def test_a_chain_knows_its_log_reward_whatever_it_did_and_however_large_it_grew(
     assert record.at[INTERVAL] == 256
     assert record.feature.shape[1] > 100  # it needed more room than it began with
     trees = as_batch(record.feature[:used], record.cut[:used], table.feature)
-    check_trees(trees, 3, 9)
+    check_trees(trees, np.full(3, 9))
     reward = log_reward(trees, case.rows, case.score)
     np.testing.assert_allclose(record.log_reward[:used], reward, rtol=1e-9)
     np.testing.assert_array_equal(record.n_splits[:used], trees.n_splits)
@@ -186,7 +186,7 @@ def test_returned_trees_have_the_score_of_their_trees():
     case = deep_case("mdl").but(max_depth=4, temperature=1.0)
     posterior = infer(case, n_trees=101)
     assert len(posterior.trees) == 101
-    check_trees(posterior.trees, 3, 9)
+    check_trees(posterior.trees, np.full(3, 9))
     reward = log_reward(posterior.trees, case.rows, case.score)
     np.testing.assert_allclose(posterior.log_reward, reward, rtol=1e-12)
     best = log_reward(posterior.best_tree, case.rows, case.score)

@@ -488,6 +488,26 @@ def test_a_table_is_not_taken_for_codes(make):
         average_outputs(posterior, make([[1.0], [9.0]]))
 
 
+@pytest.mark.parametrize("engine", ["exact", "smc"])
+def test_codes_of_another_width_are_refused(engine):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    posterior = infer(X, X[:, 2] > 0, engine=engine, max_depth=2, n_thresholds=3, n_trees=5)
+    codes = posterior.encode(X)
+    for narrow in (codes[:, :2], codes[:, :0], codes[0]):
+        with pytest.raises(ValueError, match="3 columns or more are needed"):
+            average_outputs(posterior, narrow)
+    with pytest.raises(ValueError, match="4 columns, but the training rows have 3"):
+        average_outputs(posterior, np.hstack([codes, codes[:, :1]]))
+    with pytest.raises(ValueError, match="must be from 0 to 65535"):
+        average_outputs(posterior, codes.astype(np.int64) - 1)
+    with pytest.raises(ValueError, match="columns or more are needed"):
+        average(make_forest(posterior), codes[:, :0])
+    with pytest.raises(ValueError, match="one row of them for each"):
+        sum_leaves(make_forest(posterior).trees, codes, np.ones((29, 1)))
+    with pytest.raises(ValueError, match="give one for each"):
+        replace(make_forest(posterior), weights=np.ones(99))
+
+
 def test_a_table_is_predicted_by_its_codes():
     frame = pandas.DataFrame({"size": [1.0, 2.0, 8.0, 9.0] * 5, "line": list("abab") * 5})
     y = [0, 0, 1, 1] * 5

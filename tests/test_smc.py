@@ -124,7 +124,7 @@ def test_returned_trees_have_the_score_of_their_trees(prior):
     case = deep_case(prior)
     posterior = infer(case, n_trees=101, n_sweeps=2)
     assert len(posterior.trees) == 101
-    check_trees(posterior.trees, 3, 9)
+    check_trees(posterior.trees, np.full(3, 9))
     reward = log_reward(posterior.trees, case.rows, case.score)
     assert np.isfinite(reward).all()
     np.testing.assert_allclose(posterior.log_reward, reward, rtol=1e-12)

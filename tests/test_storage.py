@@ -11,6 +11,7 @@ from sklearn.datasets import load_iris
 
 from dtgfn import DTGFNClassifier, load, save
 from dtgfn.container import StorageError
+from dtgfn.trees import canonical_keys
 
 
 def fitted(**changes):
@@ -50,9 +51,8 @@ def test_a_loaded_model_is_the_saved_one(tmp_path, changes):
     assert again.classes_.tolist() == model.classes_.tolist()
     assert again.feature_names_in_.tolist() == model.feature_names_in_.tolist()
     assert again.n_features_in_ == 3
-    for name in ("feature", "cut", "left", "n_nodes"):
-        saved, loaded = (getattr(m.posterior_.trees, name) for m in (model, again))
-        np.testing.assert_array_equal(loaded, saved)
+    saved, loaded = (canonical_keys(m.posterior_.trees) for m in (model, again))
+    assert loaded == saved
     sampled = again.posterior_.solution.sample(10, np.random.default_rng(5))
     expected = model.posterior_.solution.sample(10, np.random.default_rng(5))
     np.testing.assert_array_equal(sampled.cut, expected.cut)
@@ -158,6 +158,36 @@ HOSTILE = {
     "support cut": _replace("support.0.high", lambda a: np.zeros_like(a)),
     "support probability": _replace("support.0.probability", lambda a: a * 2),
     "support stop": _replace("support.0.stop", lambda a: np.concatenate([a, a])),
+    "support negative stop": _replace("support.0.stop", lambda a: a - 2),
+    "support nan": _replace("support.0.probability", lambda a: a * np.nan),
+    "support beyond the codes": _replace("support.0.high", lambda a: a + 60_000),
+    "support sides": _replace("support.0.left", lambda a: a[::-1].copy()),
+    "cut beyond the thresholds": _replace("trees.cut", lambda a: np.full_like(a, 5)),
+    "code beyond the thresholds": _set("rows.codes", 9),
+    "the same row twice": _replace("rows.codes", np.zeros_like),
+    "no trees": lambda meta, arrays: [
+        arrays.__setitem__(name, array[:0])
+        for name, array in arrays.items()
+        if name.startswith(("arrays/trees.", "arrays/log_"))
+    ],
+    "tree weights of nan": _replace("log_weight", lambda a: a * np.nan),
+    "infinite tree weights": _set("log_weight", np.inf),
+    "tree weights of nothing": _replace("log_weight", lambda a: a - np.inf),
+    "rewards of nan": _set("log_reward", np.nan),
+    "half precision": _replace("log_weight", lambda a: a.astype(np.float16)),
+    "a wider type": _replace("trees.left", lambda a: a.astype(np.int64)),
+    "a narrower type": _replace("trees.feature", lambda a: a.astype(np.int8)),
+    "inclusion": _set("column_inclusion", 2.0),
+    "sizes": _replace("size_probability", lambda a: np.full(10_000, 1e-4)),
+    "best reward": _meta("best_log_reward", value="large"),
+    "engine": _meta("engine", value="magic"),
+    "diagnostics": _meta("diagnostics", value=[1]),
+    "history": _meta("history", value=["step"]),
+    "weighting": _meta("params", "weighting", value="heavy"),
+    "seed": _meta("params", "random_state", value="x"),
+    "leaf draws": _meta("params", "leaf_draws", value="no"),
+    "options": _meta("params", "options", value=[1]),
+    "other names": _meta("feature_names", value=["a", "b", "d"]),
     "array type": _replace("log_reward", lambda a: a.astype(np.int64)),
     "array shape": _replace("log_reward", lambda a: a[:-1]),
     "array axes": _replace("log_reward", lambda a: a[:, None]),
@@ -172,6 +202,93 @@ HOSTILE = {
     "names": _meta("feature_names", value=["a"]),
     "no meta": lambda meta, arrays: meta.clear(),
 }
+
+
+def deep_tree(depth):
+    """Arrays of one tree that goes right only."""
+    n_nodes = 2 * depth + 1
+    inner = np.arange(n_nodes) % 2 == 0
+    inner[-1] = False
+    left = np.where(inner, np.arange(n_nodes) + 1, -1)
+    tree = {"feature": np.where(inner, 0, -1), "cut": np.zeros(n_nodes), "left": left}
+    found = {name: array[None, :].astype(np.int32) for name, array in tree.items()}
+    return found | {"n_nodes": np.array([n_nodes], np.int32)}
+
+
+@pytest.mark.parametrize("depth", [4, 31, 20_000])
+def test_a_tree_deeper_than_the_model_is_refused(saved, tmp_path, depth):
+    path = tmp_path / "m.dtgfn"
+    path.write_bytes(saved)
+
+    def change(meta, arrays):
+        for name, array in deep_tree(depth).items():
+            arrays[f"arrays/best.{name}.npy"] = array
+
+    rewrite(path, change)
+    with pytest.raises(StorageError, match="a tree is deeper than its 3 levels"):
+        load(path)
+
+
+def tiled(times):
+    def change(meta, arrays):
+        for name in arrays:
+            if name.startswith(("arrays/trees.", "arrays/log_")):
+                arrays[name] = np.concatenate([arrays[name]] * times)
+
+    return change
+
+
+def wide(width):
+    """Room that no tree uses."""
+
+    def change(meta, arrays):
+        for name in ("feature", "cut", "left"):
+            array = arrays[f"arrays/trees.{name}.npy"]
+            room = np.zeros((len(array), width), array.dtype) - (name != "cut")
+            arrays[f"arrays/trees.{name}.npy"] = np.hstack([array, room])
+
+    return change
+
+
+def test_room_that_is_not_used_takes_none(saved, tmp_path):
+    path = tmp_path / "m.dtgfn"
+    path.write_bytes(saved)
+    rewrite(path, wide(1000))
+    trees = load(path).posterior_.trees
+    assert trees.feature.shape[1] == trees.n_nodes.max() < 16
+
+
+def test_many_copies_of_a_tree_are_one_to_predict_with(saved, tmp_path):
+    path = tmp_path / "m.dtgfn"
+    path.write_bytes(saved)
+    rewrite(path, tiled(100))
+    X, _, model = fitted()
+    again = load(path)
+    assert len(again.posterior_.trees) == 4000
+    np.testing.assert_allclose(
+        again.set_params(weighting="uniform").predict_proba(X),
+        model.set_params(weighting="uniform").predict_proba(X),
+    )
+
+
+BOMBS = {
+    "leaves of classes": ("MOST_BYTES", 1000, tiled(50), "for .* leaves"),
+    "rows down trees": ("MOST_STEPS", 1000, tiled(1), "trees would have to be counted on"),
+    "draws of leaves": ("MOST_DRAWS", 100, _meta("params", "leaf_draws", value=True), "would draw"),
+    "pairs of cuts": ("MOST_PAIRS", 10, tiled(1), "would sum more than"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_what_arrays_become_is_counted_before(saved, tmp_path, monkeypatch, name):
+    limit, value, change, sentence = BOMBS[name]
+    path = tmp_path / "m.dtgfn"
+    path.write_bytes(saved)
+    rewrite(path, change)
+    load(path)
+    monkeypatch.setattr(f"dtgfn.file_limits.{limit}", value)
+    with pytest.raises(StorageError, match=sentence):
+        load(path)
 
 
 @pytest.fixture(scope="module")

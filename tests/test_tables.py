@@ -4,6 +4,7 @@ import datetime
 import gzip
 import io
 import math
+import random
 import sys
 from decimal import Decimal
 from fractions import Fraction
@@ -455,6 +456,34 @@ def test_bad_parquet_is_refused_in_a_sentence(write, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(TableError, match=r"dtgfn\[parquet\]"):
         read_table(tmp_path / "none.parquet")
+
+
+def test_a_damaged_parquet_is_read_or_refused_in_a_sentence(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": [0.5, 1.0, 2.0], "b": ["x", "ä", None], "c": [True, False, True]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    whole = (tmp_path / "t.parquet").read_bytes()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    dice, refusals = random.Random(0), []
+    for _ in range(400):
+        damaged = bytearray(whole)
+        for _ in range(dice.choice([1, 2, 5])):
+            damaged[dice.randrange(footer, len(whole))] = dice.randrange(256)
+        (tmp_path / "t.parquet").write_bytes(damaged)
+        try:
+            read_table(tmp_path / "t.parquet")
+        except TableError as refusal:
+            refusals.append(str(refusal))
+    assert 100 < len(refusals) < 400
+    assert all("t.parquet" in told or "olumn" in told for told in refusals)
+    assert not any("\n" in told for told in refusals)
+
+
+def test_lists_in_a_parquet_are_no_damage(tmp_path):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"a": [[1, 2], [3]]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(TypeError, match="spread its parts over columns"):
+        read_table(tmp_path / "t.parquet")
 
 
 def test_the_short_row_check_reads_the_file_only_if_needed(write, monkeypatch):

@@ -171,9 +171,9 @@ def test_parts_of_a_batch_are_its_trees(forest, data):
 @slow_start
 @given(batches, st.integers(0, 3))
 def test_valid_trees_are_accepted(forest, room):
-    check_trees(to_batch(forest), N_FEATURES, N_CODES)
+    check_trees(to_batch(forest), np.full(N_FEATURES, N_CODES))
     for tree in forest:
-        check_trees(deep_first_batch(tree, room), N_FEATURES, N_CODES)
+        check_trees(deep_first_batch(tree, room), np.full(N_FEATURES, N_CODES))
 
 
 LARGEST, SMALLEST = np.iinfo(np.int32).max, np.iinfo(np.int32).min
@@ -188,7 +188,7 @@ def test_a_child_that_is_not_a_later_node_is_refused(tree, room, data):
     wrong = [*range(-2, node + 1), *range(n_nodes - 1, n_nodes + 3), LARGEST, LARGEST - 1, SMALLEST]
     batch.left[0, node] = data.draw(st.sampled_from(wrong))
     with pytest.raises(ValueError, match="tree"):
-        check_trees(batch, N_FEATURES, N_CODES)
+        check_trees(batch, np.full(N_FEATURES, N_CODES))
 
 
 @pytest.mark.parametrize("left", [LARGEST, LARGEST - 1, SMALLEST, -1, 0, 2, 3])
@@ -196,7 +196,7 @@ def test_a_stump_with_a_wrong_child_is_refused(left):
     batch = from_splits([{(): (0, 0)}])
     batch.left[0, 0] = left
     with pytest.raises(ValueError, match="child index is out of range"):
-        check_trees(batch, N_FEATURES, N_CODES)
+        check_trees(batch, np.full(N_FEATURES, N_CODES))
 
 
 @slow_start
@@ -210,7 +210,7 @@ def test_a_node_with_two_parents_is_refused(tree, data):
     assume(batch.left[0, one] != batch.left[0, other])
     batch.left[0, one] = batch.left[0, other] + data.draw(st.sampled_from([-1, 0, 1]))
     with pytest.raises(ValueError, match="tree"):
-        check_trees(batch, N_FEATURES, N_CODES)
+        check_trees(batch, np.full(N_FEATURES, N_CODES))
 
 
 @slow_start
@@ -219,7 +219,7 @@ def test_a_feature_that_does_not_exist_is_refused(tree, room, feature, data):
     batch = deep_first_batch(tree, room)
     batch.feature[0, data.draw(st.integers(0, batch.feature.shape[1] - 1))] = feature
     with pytest.raises(ValueError, match="tree"):
-        check_trees(batch, N_FEATURES, N_CODES)
+        check_trees(batch, np.full(N_FEATURES, N_CODES))
 
 
 @slow_start
@@ -228,7 +228,7 @@ def test_a_cut_that_does_not_exist_is_refused(tree, cut, data):
     batch = to_batch([tree])
     batch.cut[0, data.draw(st.sampled_from(np.flatnonzero(batch.feature[0] >= 0).tolist()))] = cut
     with pytest.raises(ValueError, match="cut is out of range"):
-        check_trees(batch, N_FEATURES, N_CODES)
+        check_trees(batch, np.full(N_FEATURES, N_CODES))
 
 
 @slow_start
@@ -238,30 +238,77 @@ def test_a_wrong_number_of_nodes_is_refused(tree, room, n_nodes):
     assume(n_nodes != batch.n_nodes[0])
     batch.n_nodes[0] = n_nodes
     with pytest.raises(ValueError, match="tree"):
-        check_trees(batch, N_FEATURES, N_CODES)
+        check_trees(batch, np.full(N_FEATURES, N_CODES))
 
 
 def test_arrays_that_do_not_fit_together_are_refused():
     good = from_splits([{(): (0, 0)}, {}])
-    check_trees(good, 1, 1)
+    check_trees(good, np.full(1, 1))
     for name in ("feature", "cut", "left", "n_nodes"):
         parts = {"feature": good.feature, "cut": good.cut, "left": good.left}
         parts["n_nodes"] = good.n_nodes
         parts[name] = parts[name][:1]
         with pytest.raises(ValueError, match="tree arrays"):
-            check_trees(TreeBatch(**parts), 1, 1)
+            check_trees(TreeBatch(**parts), np.full(1, 1))
     no_room = TreeBatch(*(a[:, :0] for a in (good.feature, good.cut, good.left)), good.n_nodes)
     with pytest.raises(ValueError, match="no nodes"):
-        check_trees(no_room, 1, 1)
+        check_trees(no_room, np.full(1, 1))
+
+
+def chain(depth):
+    """A tree that goes left only."""
+    return {(0,) * level: (0, level % 2) for level in range(depth)}
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 7, 30])
+def test_trees_deeper_than_allowed_are_refused(depth):
+    batch = from_splits([{}, chain(depth), chain(min(depth, 1))])
+    check_trees(batch, np.array([2]), depth)
+    if depth:
+        with pytest.raises(ValueError, match=f"deeper than its {depth - 1} levels"):
+            check_trees(batch, np.array([2]), depth - 1)
+
+
+def test_every_feature_has_its_own_cuts():
+    check_trees(from_splits([{(): (0, 0), (1,): (1, 4)}]), np.array([1, 5]))
+    with pytest.raises(ValueError, match="cut is out of range"):
+        check_trees(from_splits([{(): (0, 1), (1,): (1, 4)}]), np.array([1, 5]))
+
+
+def test_a_bad_tree_beyond_the_first_thousands_is_found(monkeypatch):
+    monkeypatch.setattr("dtgfn.trees.NODES_AT_ONCE", 9)
+    batch = from_splits([{(): (0, 0)}] * 20)
+    check_trees(batch, np.array([1]))
+    batch.cut[17, 0] = 1
+    with pytest.raises(ValueError, match="cut is out of range"):
+        check_trees(batch, np.array([1]))
+
+
+def test_rows_that_a_loop_would_read_beyond_are_refused():
+    batch = from_splits([{(): (2, 0)}])
+    for narrow in (np.zeros((4, 2), np.uint16), np.zeros(4, np.uint16)):
+        with pytest.raises(ValueError, match="3 columns or more are needed"):
+            route(batch, narrow)
+        with pytest.raises(ValueError, match="3 columns or more are needed"):
+            node_sums(batch, narrow, np.zeros(4, np.int32), np.ones(4), DirichletLeaf(2))
+    wide = np.zeros((4, 3), np.uint16)
+    with pytest.raises(ValueError, match="give as many of each"):
+        node_sums(batch, wide, np.zeros(3, np.int32), np.ones(4), DirichletLeaf(2))
+    for wrong in (2, -1):
+        with pytest.raises(ValueError, match="whole numbers from 0 to 1"):
+            node_sums(batch, wide, np.full(4, wrong, np.int32), np.ones(4), DirichletLeaf(2))
+    with pytest.raises(ValueError, match=r"codes go from -1 to 0"):
+        route(batch, np.array([[0, 0, -1]]))
+    assert route(batch, [[0, 0, 1]]).tolist() == [[2]]
 
 
 def test_one_bad_tree_among_good_ones_is_refused():
     stump = {(): (0, 0)}
     batch = from_splits([stump, stump, stump])
     batch.feature[1, 0] = 1
-    check_trees(batch, 2, 1)
+    check_trees(batch, np.full(2, 1))
     with pytest.raises(ValueError, match="feature that does not exist"):
-        check_trees(batch, 1, 1)
+        check_trees(batch, np.full(1, 1))
 
 
 def test_readable_splits_may_come_in_any_order():
@@ -273,6 +320,6 @@ def test_readable_splits_may_come_in_any_order():
 
 def test_an_empty_batch_is_single_leaves():
     batch = empty_batch(3, 5)
-    check_trees(batch, 1, 1)
+    check_trees(batch, np.full(1, 1))
     assert batch.n_splits.tolist() == batch.depth.tolist() == [0, 0, 0]
     assert route(batch, np.zeros((2, 1), np.uint16)).tolist() == [[0, 0]] * 3

@@ -68,7 +68,9 @@ def _spec_from_dict(data: object, n_thresholds: int) -> ColumnSpec:
     _demand(
         bool((thresholds[1:] > thresholds[:-1]).all()), f"column {name!r}: thresholds must ascend"
     )
-    _demand(len(raw) <= n_thresholds, f"column {name!r} has more thresholds than n_thresholds")
+    # A detector's column of one value has two: below it, it, above it.
+    most = max(n_thresholds, 2)
+    _demand(len(raw) <= most, f"column {name!r} has more thresholds than n_thresholds")
     _demand(kind == "number" or raw in ([], [0.5]), f"column {name!r} needs no such thresholds")
     _demand(
         all(type(text) is str for text in categories) and categories == sorted(set(categories)),

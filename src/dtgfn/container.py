@@ -13,10 +13,11 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,6 +36,8 @@ _VERSIONS = range(1, 10**9)
 _CHUNK = 1 << 20
 _MAX_READ = 4 << 20  # more than the zip directory of MAX_ENTRIES names of ours can take
 _MAX_NPY_HEADER = 4096  # enough for 64 dimensions of 19 digits
+# Numbers of a model hardly shrink to a hundredth; what does is small, or is not compressed at all.
+_MOST_INFLATED, _HARMLESS = 100, 64 << 20
 _DEFLATE_RATIO = 1032  # 258 bytes out of two bits: deflate cannot do better
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
 _CODES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8")
@@ -62,9 +65,17 @@ class Contents:
 
 
 def write_container(
-    path: str | Path, kind: str, version: int, meta: dict[str, Any], arrays: dict[str, Array]
+    path: str | Path,
+    kind: str,
+    version: int,
+    meta: dict[str, Any],
+    arrays: dict[str, Array],
+    check: Callable[[Contents], object] | None = None,
 ) -> None:
     """Write a file, or leave everything as it was; equal content makes equal bytes.
+
+    With ``check`` the new file is read back before it takes the place of an old one: what it holds
+    is handed to ``check``, which may refuse it by a ValueError.
 
     ``version`` counts the caller's formats from 1.  ``meta`` is strict JSON: string keys and
     finite numbers, also numpy's; tuples come back as lists.  The arrays hold booleans, integers
@@ -84,11 +95,12 @@ def write_container(
         codes = {name: _dtype_code(name, array) for name, array in arrays.items()}
         header = {"kind": kind, "version": version, "arrays": sorted(arrays)}
         texts = {"header.json": _to_json(header), "meta.json": _to_json(meta)}
-        with _replacing(Path(path).resolve()) as stream, zipfile.ZipFile(stream, "w") as archive:
-            for entry, text in texts.items():
-                _write_entry(archive, entry, b"", memoryview(text))
-            for name in sorted(arrays):
-                _write_array(archive, name, codes[name], arrays[name])
+        again = None if check is None else partial(_read_back, kind, version, check)
+        with _replacing(Path(path).resolve(), again) as stream:
+            total = _write_archive(stream, texts, arrays, codes, zipfile.ZIP_DEFLATED)
+            if total > _most_bytes(stream.tell()):
+                stream.seek(0)
+                _write_archive(stream, texts, arrays, codes, zipfile.ZIP_STORED)
 
 
 def read_container(
@@ -123,6 +135,15 @@ def read_container(
         return Contents(header["version"], meta, arrays)
 
 
+def _read_back(kind: str, version: int, check: Callable[[Contents], object], path: Path) -> None:
+    """Refuse a file, not yet in its place, that could not be read again."""
+    try:
+        check(read_container(path, kind, version))
+    except ValueError as error:
+        reason = str(error).removeprefix(f"{str(path)!r} ").rstrip(".")
+        raise StorageError(f"is left as it was: what was to be written {reason}") from error
+
+
 @contextmanager
 def _one_sentence(path: str | Path, verb: str) -> Iterator[None]:
     """Let nothing out but a StorageError; one raised inside is what follows the path."""
@@ -151,13 +172,13 @@ def _quote(text: str) -> str:
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[IO[bytes]]:
+def _replacing(target: Path, check: Callable[[Path], object] | None) -> Iterator[IO[bytes]]:
     """Open a new file that takes the target's place once it is complete and on disk."""
     _require(not target.is_dir(), "is a directory")
     new = not target.exists() and not target.is_symlink()  # a link to itself does not exist
     _require(new or target.is_file(), "is not a regular file")
     _require(target.parent.is_dir(), "cannot be written: its directory does not exist")
-    with replacing(target) as stream:
+    with replacing(target, check) as stream:
         yield stream
 
 
@@ -197,6 +218,27 @@ def _is_sane(shape: tuple[int, ...]) -> bool:
     return 0 not in shape or max(shape) < 1 << 31
 
 
+def _most_bytes(file_size: int) -> int:
+    """How much a file of this size may hold."""
+    return max(_HARMLESS, _MOST_INFLATED * file_size)
+
+
+def _write_archive(
+    stream: IO[bytes],
+    texts: dict[str, bytes],
+    arrays: dict[str, Array],
+    codes: dict[str, str],
+    method: int,
+) -> int:
+    """Write all entries; return how many bytes they hold."""
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        for entry, text in texts.items():
+            _write_entry(archive, entry, b"", memoryview(text))
+        for name in sorted(arrays):
+            _write_array(archive, name, codes[name], arrays[name])
+        return sum(info.file_size for info in archive.infolist())
+
+
 def _write_array(archive: zipfile.ZipFile, name: str, code: str, array: Array) -> None:
     header = io.BytesIO()
     facts = {"descr": code, "fortran_order": False, "shape": array.shape}
@@ -210,7 +252,7 @@ def _write_entry(archive: zipfile.ZipFile, entry: str, head: bytes, body: memory
     info = zipfile.ZipInfo(entry)  # of 1980
     info.create_system = 3
     info.external_attr = (stat.S_IFREG | 0o644) << 16
-    info.compress_type = zipfile.ZIP_DEFLATED
+    info.compress_type = archive.compression
     info.file_size = len(head) + len(body)  # decides whether the entry needs zip64
     with archive.open(info, "w") as stream:
         stream.write(head)
@@ -264,6 +306,10 @@ def _check_directory(
         entries[name] = info
     total = sum(info.file_size for info in infos)
     _require(total <= max_bytes, f"holds {total} bytes, more than the limit of {max_bytes}")
+    swollen = (
+        f"holds {total} bytes in a file of {file_size}, more than a model's numbers can shrink"
+    )
+    _require(total <= _most_bytes(file_size), swollen)
     return entries
 
 

@@ -9,11 +9,22 @@ import numpy as np
 
 from dtgfn.background import Background
 from dtgfn.binning_state import binner_from_dict, binner_to_dict
-from dtgfn.checks import check_range
+from dtgfn.checks import check_range, check_whole
 from dtgfn.emptiness import View
-from dtgfn.estimators.anomaly import DTGFNAnomalyDetector
+from dtgfn.estimators.anomaly import MAX_VIEWS, DTGFNAnomalyDetector
 from dtgfn.kernels import Codes, Floats
-from dtgfn.posterior_state import Arrays, array_of, plain, trees_from, trees_to_arrays
+from dtgfn.posterior_state import (
+    ROUNDING,
+    Arrays,
+    array_of,
+    finite,
+    plain,
+    trees_from,
+    trees_to_arrays,
+)
+from dtgfn.trees import MAX_DEPTH, TreeBatch
+
+LARGEST_WEIGHT = 1e300  # of rows in a leaf: ratios stay numbers
 
 
 def detector_to_meta(model: DTGFNAnomalyDetector) -> dict[str, Any]:
@@ -47,18 +58,20 @@ def detector_to_arrays(model: DTGFNAnomalyDetector) -> Arrays:
         arrays["scores.edges"], arrays["scores.weight"] = histogram
     for i, view in enumerate(model.views_):
         arrays |= trees_to_arrays(f"view.{i}", view.trees)
-        for field in ("weights", "normal", "background"):
-            arrays[f"view.{i}.{field}"] = getattr(view, field)
+        arrays[f"view.{i}.weights"] = view.weights
+        width = arrays[f"view.{i}.feature"].shape[1]
+        for field in ("normal", "background"):
+            arrays[f"view.{i}.{field}"] = getattr(view, field)[:, :width]
     return arrays
 
 
 def restore_detector(model: DTGFNAnomalyDetector, meta: dict[str, Any], arrays: Arrays) -> None:
     """Give an unfitted detector what a file holds; a ValueError says what is wrong."""
     background = _background_from(meta, arrays)
+    if not isinstance(meta["views"], list) or not 0 < len(meta["views"]) <= MAX_VIEWS:
+        raise ValueError("it has no views, or too many")
     views = tuple(_view_from(i, told, arrays, background) for i, told in enumerate(meta["views"]))
-    offset = float(meta["offset"])
-    if not views or not math.isfinite(offset):
-        raise ValueError("it has no views, or no offset")
+    offset = finite(meta["offset"])
     model.background_, model.views_, model.offset_ = background, views, offset
     model.score_histogram_ = _histogram_from(arrays)
 
@@ -67,8 +80,8 @@ def _histogram_from(arrays: Arrays) -> tuple[Floats, Floats] | None:
     """Return the histogram of training scores; older files have none."""
     if "scores.edges" not in arrays:
         return None
-    edges = array_of(arrays, "scores.edges", "f", 1)
-    weight = array_of(arrays, "scores.weight", "f", 1, len(edges) - 1)
+    edges = array_of(arrays, "scores.edges", "f8", 1)
+    weight = array_of(arrays, "scores.weight", "f8", 1, len(edges) - 1)
     usable = np.isfinite(edges).all() and np.isfinite(weight).all()
     if not usable or (np.diff(edges) <= 0).any() or (weight < 0).any():
         raise ValueError("its training scores are not usable")
@@ -78,40 +91,42 @@ def _histogram_from(arrays: Arrays) -> tuple[Floats, Floats] | None:
 def _background_from(meta: dict[str, Any], arrays: Arrays) -> Background:
     binner = binner_from_dict(meta["binner"])
     n_columns = len(binner.columns)
-    centre, scale = (array_of(arrays, name, "f", 1, n_columns) for name in ("centre", "scale"))
-    n_cells = array_of(arrays, "n_cells", "i", 1, n_columns).astype(np.int64)
+    centre, scale = (array_of(arrays, name, "f8", 1, n_columns) for name in ("centre", "scale"))
+    n_cells = array_of(arrays, "n_cells", "i8", 1, n_columns)
     if not np.isfinite(centre).all() or not (np.isfinite(scale) & (scale >= 0)).all():
         raise ValueError("its background has no usable place and spread")
-    if (n_cells < 1).any() or len(meta["ranked"]) != n_columns:
+    if len(meta["ranked"]) != n_columns:
         raise ValueError("its background has no cells")
     rank: list[Codes | None] = []
     for i, (ranked, spec) in enumerate(zip(meta["ranked"], binner.columns, strict=True)):
         if bool(ranked) != (spec.kind == "category"):
             raise ValueError("its background's categories do not fit its columns")
-        if not ranked:
-            rank.append(None)
-            continue
-        order = array_of(arrays, f"rank.{i}", "u", 1, len(spec.categories) + 2).astype(np.uint16)
-        if (order >= n_cells[i]).any():
-            raise ValueError("a category has no cell")
+        order = None
+        if ranked:
+            order = array_of(arrays, f"rank.{i}", "u2", 1, len(spec.categories) + 2)
+        # Below, between and above the thresholds, and missing; or as many as there are ranks.
+        expected = len(spec.thresholds) + 2 if order is None else int(order.max()) + 1
+        if n_cells[i] != expected or not (ranked or spec.has_missing):
+            raise ValueError("its background's cells do not fit its columns")
         rank.append(order)
     return Background(binner, centre, scale, n_cells, tuple(rank))
 
 
 def _view_from(i: int, told: dict[str, Any], arrays: Arrays, background: Background) -> View:
-    columns = tuple(int(column) for column in told["columns"])
+    columns = tuple(told["columns"])
     n_columns = len(background.binner.columns)
-    if not columns or not all(0 <= column < n_columns for column in columns):
-        raise ValueError("a view looks at columns that do not exist")
-    trees = trees_from(arrays, f"view.{i}", len(columns))
-    weights = array_of(arrays, f"view.{i}.weights", "f", 1, len(trees))
+    if not columns or len(set(columns)) != len(columns):
+        raise ValueError("a view looks at no columns, or twice at one")
+    for column in columns:
+        check_whole("a view's column", column, 0, n_columns - 1)
+    name = f"view.{i}"
+    trees = trees_from(arrays, name, background.n_cells[list(columns)] - 1, MAX_DEPTH)
+    weights = array_of(arrays, f"{name}.weights", "f8", 1, len(trees))
+    if not (weights >= 0).all() or not abs(weights.sum() - 1) < ROUNDING:
+        raise ValueError("a view's trees have no usable weights")
     normal, mass = (
-        array_of(arrays, f"view.{i}.{field}", "f", 2, len(trees))
-        for field in ("normal", "background")
+        _node_weights(arrays, f"{name}.{field}", trees) for field in ("normal", "background")
     )
-    fits = normal.shape == mass.shape == trees.feature.shape
-    if not fits or not all((np.isfinite(a) & (a >= 0)).all() for a in (weights, normal, mass)):
-        raise ValueError("a view's leaves hold no usable weights")
     evidence = told["log_evidence"]
     concentration = told["concentration"]
     check_range("concentration", concentration, 1e-6, 1e6)
@@ -121,6 +136,15 @@ def _view_from(i: int, told: dict[str, Any], arrays: Arrays, background: Backgro
         weights=weights,
         normal=normal,
         background=mass,
-        log_evidence=math.nan if evidence is None else float(evidence),
+        log_evidence=math.nan if evidence is None else finite(evidence),
         concentration=float(concentration),
     )
+
+
+def _node_weights(arrays: Arrays, name: str, trees: TreeBatch) -> Floats:
+    """Return a weight for every node [B, N]; a file may have room for more nodes."""
+    weight = array_of(arrays, name, "f8", 2, len(trees))
+    width = trees.feature.shape[1]
+    if weight.shape[1] < width or not ((weight >= 0) & (weight <= LARGEST_WEIGHT)).all():
+        raise ValueError("a view's leaves hold no usable weights")
+    return np.ascontiguousarray(weight[:, :width])

@@ -251,18 +251,30 @@ def _refuse_infinity(frame: Any, what: str) -> None:
 def _read_parquet(source: Path | io.BytesIO, what: str, text_columns: Collection[str]) -> Table:
     import pandas
 
+    with _parquet_errors(what):
+        frame = pandas.read_parquet(source, engine="pyarrow")
+    if len(frame) == 0:
+        raise TableError(f"{what} has columns but no rows; give it some.")
+    with _parquet_errors(what, (TypeError,)):  # texts are read only here; that of a list is ours
+        _refuse_infinity(frame, what)
+        for name in frame.columns.intersection(list(text_columns)):
+            frame[name] = frame[name].map(label, na_action="ignore").astype(object)
+        return as_table(frame)
+
+
+@contextmanager
+def _parquet_errors(what: str, known: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn what a damaged file leads to, KeyError and UnicodeError among it, into one sentence."""
     try:
         import pyarrow
     except ImportError:
         raise TableError("Reading Parquet needs pyarrow: pip install 'dtgfn[parquet]'.") from None
     try:
-        frame = pandas.read_parquet(source, engine="pyarrow")
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise TableError(f"{what} cannot be read as Parquet: {reason.rstrip('.')}.") from None
-    if len(frame) == 0:
-        raise TableError(f"{what} has columns but no rows; give it some.")
-    _refuse_infinity(frame, what)
-    for name in frame.columns.intersection(list(text_columns)):
-        frame[name] = frame[name].map(label, na_action="ignore").astype(object)
-    return as_table(frame)
+        yield
+    except Exception as error:
+        if isinstance(error, (TableError, ImportError, *known)):
+            raise
+        telling = isinstance(error, pyarrow.ArrowException | OSError | ValueError)
+        lines = (getattr(error, "strerror", None) or str(error)).splitlines() if telling else []
+        reason = lines[0].rstrip(".") if lines else "it is damaged"
+        raise TableError(f"{what} cannot be read as Parquet: {reason}.") from None

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dtgfn.kernels import Codes, Floats, Ints
+from dtgfn.kernels import Codes, Floats, Ints, as_codes
 from dtgfn.leaves import LeafModel, add_row
 from dtgfn.pieces import Threads
 from dtgfn.trees import TreeBatch
@@ -82,6 +82,15 @@ class Forest:
     trees: FlatTrees
     values: Floats
     weights: Floats
+
+    def __post_init__(self) -> None:
+        n_trees, leaf = len(self.trees.root), self.trees.leaf
+        n_values = int(leaf.max()) + 1 if leaf.size else 0
+        if self.weights.shape != (n_trees,) or len(self.values) < n_values:
+            raise ValueError(
+                f"{n_trees} trees with {n_values} leaves do not go with {len(self.values)} rows of "
+                f"values and weights of the shape {self.weights.shape}; give one for each."
+            )
 
 
 def flatten(trees: TreeBatch) -> FlatTrees:
@@ -202,7 +211,7 @@ def average(forest: Forest, codes: Codes, n_jobs: int | None = None) -> Floats:
     The weights are taken as they are: with weights that sum to one this is an average.
     ``n_jobs`` is the number of threads, all cores if None or -1.
     """
-    codes = _as_codes(codes)
+    codes = as_codes(codes, _n_features_of(forest.trees))
     out = np.zeros((codes.shape[0], forest.values.shape[1]))
     block = _block_rows(codes, out)
 
@@ -217,7 +226,7 @@ def average(forest: Forest, codes: Codes, n_jobs: int | None = None) -> Floats:
 
 def leaves_of(trees: FlatTrees, codes: Codes) -> Indices:
     """Leaf number [B, n] that each row of codes [n, d] reaches in each tree."""
-    codes = _as_codes(codes)
+    codes = as_codes(codes, _n_features_of(trees))
     found = np.empty((len(trees.root), len(codes)), dtype=np.uint32)
     for b in range(len(found)):
         reach_leaves(trees, b, codes, 0, len(codes), found[b])
@@ -232,8 +241,13 @@ def sum_leaves(
     One-hot labels times row weights give class counts; weight, target and its square give what a
     Normal leaf needs.
     """
-    codes = _as_codes(codes)
+    codes = as_codes(codes, _n_features_of(trees))
     statistics = np.ascontiguousarray(statistics, dtype=np.float64)
+    if statistics.ndim != 2 or len(statistics) != len(codes):
+        raise ValueError(
+            f"There are {len(codes)} rows of codes, but the statistics have the shape "
+            f"{statistics.shape}; give one row of them for each."
+        )
     totals = np.zeros((int(trees.first_leaf[-1]), statistics.shape[1]))
     block = _block_rows(codes, statistics)
 
@@ -253,7 +267,8 @@ def leaf_sums(
     n_jobs: int | None = None,
 ) -> Floats:
     """The leaf model's sums over the rows [n, d] that reach each leaf -> [L, K]."""
-    codes = _as_codes(codes)
+    codes = as_codes(codes, _n_features_of(trees))
+    check_targets(target, leaf)
     totals = np.zeros((int(trees.first_leaf[-1]), leaf.n_sums))
     given = (trees, codes, target, weight, leaf.terms(), totals)
     block = _block_rows(codes, totals[:, :1])
@@ -261,9 +276,9 @@ def leaf_sums(
     return totals
 
 
-def _as_codes(codes: Codes) -> Codes:
-    """Rows as the loops were compiled for: a read-only view would compile them once more."""
-    return np.require(codes, dtype=np.uint16, requirements=["C", "W"])
+def _n_features_of(trees: FlatTrees) -> int:
+    """How many columns of codes the trees ask for, at least: a leaf reads the first one, too."""
+    return int(trees.feature.max(initial=0)) + 1 if trees.depth.any() else 0
 
 
 def _block_rows(codes: Codes, numbers: Floats) -> int:

@@ -17,6 +17,34 @@ Longs = npt.NDArray[np.int64]
 
 BLOCK = 256  # rows
 MOST_KEYS = 1 << 62
+LARGEST_CODE = np.iinfo(np.uint16).max
+
+
+def as_codes(codes: npt.ArrayLike, n_features: int) -> Codes:
+    """Rows of codes as the loops were compiled for, refused where a loop would read beyond them.
+
+    ``n_features`` is how many columns the loop asks for, at least. A read-only view would compile
+    the loops once more.
+
+    >>> as_codes([[3, 1]], 2).dtype
+    dtype('uint16')
+    """
+    array = np.asarray(codes)
+    if array.dtype.kind not in "ui" and array.size:
+        raise TypeError("codes are no whole numbers; posterior.encode(X) makes codes of a table X.")
+    if array.ndim != 2 or array.shape[1] < n_features:
+        raise ValueError(
+            f"codes have the shape {array.shape}, but one row each and {n_features} columns or "
+            "more are needed; posterior.encode(X) makes codes of a table X."
+        )
+    if array.dtype != np.uint16 and array.size:
+        lowest, highest = int(array.min()), int(array.max())
+        if lowest < 0 or highest > LARGEST_CODE:
+            raise ValueError(
+                f"codes go from {lowest} to {highest}, but must be from 0 to {LARGEST_CODE}; "
+                "posterior.encode(X) makes codes of a table X."
+            )
+    return np.require(array, dtype=np.uint16, requirements=["C", "W"])
 
 
 @njit(cache=True, nogil=True)

@@ -394,6 +394,17 @@ def add_rows(target: Any, weight: Floats, member: Longs, leaf: Any, sums: Floats
         add_row(sums[member[i]], target[i], weight[i], leaf)
 
 
+def check_targets(target: npt.NDArray[Any], leaf: LeafModel) -> None:
+    """Refuse classes that a leaf has no count for: the loops would write beyond it."""
+    if not isinstance(leaf, DirichletLeaf) or not target.size:
+        return
+    if target.dtype.kind not in "iu" or target.min() < 0 or target.max() >= leaf.n_classes:
+        raise ValueError(
+            f"The targets go from {target.min()} to {target.max()}, but leaves of "
+            f"{leaf.n_classes} classes need whole numbers from 0 to {leaf.n_classes - 1}."
+        )
+
+
 @njit(cache=True, nogil=True)
 def log_marginals(sums: Floats, leaf: Any, out: Floats) -> None:
     """Log m of each row of sums [N, K]."""

@@ -11,23 +11,37 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn.bagging import SHARPEST, Bags
+from dtgfn.binning import Binner
 from dtgfn.binning_state import binner_from_dict, binner_to_dict
-from dtgfn.checks import check_range
+from dtgfn.checks import check_choice, check_range
 from dtgfn.container import StorageError
 from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.graph import Edges
 from dtgfn.engines.exact.problem import Problem, make_problem
 from dtgfn.engines.exact.support import SupportLevel, check_support
-from dtgfn.kernels import Floats, Ints
-from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf
+from dtgfn.file_limits import affordable_threads, check_exact, check_forest, check_pairs
+from dtgfn.kernels import Floats
+from dtgfn.leaves import DirichletLeaf, LeafModel, NormalLeaf, check_targets
 from dtgfn.posterior import TreePosterior, TreeSource
 from dtgfn.score import BranchingPrior, Rows, Score, make_score, merge_rows
-from dtgfn.training import MAX_CLASSES
+from dtgfn.training import MAX_CLASSES, MAX_WEIGHT
 from dtgfn.trees import TreeBatch, check_trees
 
 LEAVES: dict[str, type] = {"dirichlet": DirichletLeaf, "normal": NormalLeaf}
 EDGE_ARRAYS = ("start", "feature", "low", "high", "left", "right")
 TREE_ARRAYS = {"feature": 2, "cut": 2, "left": 2, "n_nodes": 1}  # and how many axes each has
+
+ENGINES = ("gfn", "exact", "mcmc", "smc")
+LABELS: dict[str, tuple[type, type]] = {  # by the kind of their array: their type, and its own
+    "b": (bool, np.bool_),
+    "i": (int, np.int64),
+    "u": (int, np.uint64),
+    "f": (float, np.float64),
+    "U": (str, np.str_),
+    "O": (str, object),
+}
+LARGEST_TOTAL = 1e150  # of targets in a leaf, whose square must be a number
+ROUNDING = 1e-6
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -115,45 +129,93 @@ def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
     if isinstance(score.leaf, DirichletLeaf):
         n_classes = score.leaf.n_classes
         classes = _classes_from(meta["classes"], meta["classes_dtype"], n_classes)
-    n_features = len(binner.features)
-    rows = _rows_from(arrays, n_features, score.leaf)
-    trees, best = (trees_from(arrays, name, n_features) for name in ("trees", "best"))
-    if len(best) != 1:
-        raise ValueError("it has no best tree")
+    rows = _rows_from(arrays, binner, score.leaf)
+    trees, best = _all_trees_from(arrays, binner, rows, score)
     n_columns = len(binner.columns)
-    engine = str(meta["engine"])
+    engine = meta["engine"]
+    check_choice("engine", engine, ENGINES)
     solution: TreeSource | None = None
     if "bags.bag" in arrays:
         solution = _bags_from(arrays, trees, rows, score)
     elif engine == "exact":
         column = np.asarray(binner.feature_column, dtype=np.int32)
+        check_exact(rows, score.leaf)
         solution = _solution_from(arrays, make_problem(rows, score, column, n_columns))
-    size = array_of(arrays, "size_probability", "f", 1)
+    log_reward, log_weight = (_logs_of(arrays, n, len(trees)) for n in ("log_reward", "log_weight"))
+    most_splits = min(2**score.max_depth, len(rows.target))
     return TreePosterior(
         trees=trees,
-        log_reward=array_of(arrays, "log_reward", "f", 1, len(trees)),
-        log_prob=array_of(arrays, "log_prob", "f", 1, len(trees)),
-        log_weight=array_of(arrays, "log_weight", "f", 1, len(trees)),
+        log_reward=log_reward,
+        log_prob=_logs_of(arrays, "log_prob", len(trees), unknown=True),
+        log_weight=log_weight,
         log_evidence=_number(meta["log_evidence"]),
         log_evidence_error=_number(meta["log_evidence_error"]),
         best_tree=best,
-        best_log_reward=float(meta["best_log_reward"]),
-        column_inclusion=array_of(arrays, "column_inclusion", "f", 1, n_columns),
-        size_probability=size,
+        best_log_reward=finite(meta["best_log_reward"]),
+        column_inclusion=_shares_of(arrays, "column_inclusion", n_columns, n_columns),
+        size_probability=_shares_of(arrays, "size_probability", 1, most_splits),
         rows=rows,
         score=score,
         engine=engine,
         solution=solution,
         binner=binner,
         classes=classes,
-        diagnostics=dict(meta["diagnostics"]),
-        history=list(meta["history"]),
+        diagnostics=_dict_of(meta["diagnostics"]),
+        history=[_dict_of(entry) for entry in meta["history"]],
     )
+
+
+def _all_trees_from(
+    arrays: Arrays, binner: Binner, rows: Rows, score: Score
+) -> tuple[TreeBatch, TreeBatch]:
+    """Return the sampled trees and the best one."""
+    trees, best = (
+        trees_from(arrays, name, binner.n_cuts, score.max_depth) for name in ("trees", "best")
+    )
+    if len(best) != 1:
+        raise ValueError("it has no best tree")
+    widest = max(batch.feature.shape[1] for batch in (trees, best))
+    if (widest + 1) // 2 > len(rows.target):  # a leaf has a row
+        raise ValueError("a tree has more leaves than there are training rows")
+    check_forest(trees, rows, score.leaf, score.max_depth)
+    return trees, best
+
+
+def _logs_of(arrays: Arrays, name: str, n_trees: int, unknown: bool = False) -> Floats:
+    """Return a log per tree: a number, -inf for what weighs nothing, nan if that may be."""
+    logs = array_of(arrays, name, "f8", 1, n_trees)
+    if unknown:
+        return logs
+    if not (logs < np.inf).all() or not np.isfinite(logs.max()):
+        raise ValueError(f"its array {name} holds no usable numbers")
+    return logs
+
+
+def _shares_of(arrays: Arrays, name: str, least: int, most: int) -> Floats:
+    shares = array_of(arrays, name, "f8", 1)
+    if not least <= len(shares) <= most:
+        raise ValueError(f"its array {name} is of the wrong length")
+    if not ((shares >= -ROUNDING) & (shares <= 1 + ROUNDING)).all():
+        raise ValueError(f"its array {name} holds no probabilities")
+    return shares
+
+
+def _dict_of(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("its diagnostics or its history are not usable")
+    return value
+
+
+def finite(value: Any) -> float:
+    """Return a number of the meta data, where all are finite; nothing else passes for one."""
+    if type(value) not in (int, float):
+        raise ValueError("it has something else where a number should be")
+    return float(value)
 
 
 def _number(value: Any) -> float:
     """Read a number back, nan where there was none."""
-    return math.nan if value is None else float(value)
+    return math.nan if value is None else finite(value)
 
 
 def _score_from_dict(data: dict[str, Any]) -> Score:
@@ -178,9 +240,9 @@ def _leaf_from_dict(data: dict[str, Any]) -> LeafModel:
         check_range("n_classes", values["n_classes"], 1, MAX_CLASSES)
         check_range("concentration", values["concentration"], 1e-6, 1e6)
         return DirichletLeaf(int(values["n_classes"]), float(values["concentration"]))
-    leaf = NormalLeaf(**{name: float(value) for name, value in values.items()})
-    if not all(map(math.isfinite, asdict(leaf).values())) or leaf.scale <= 0:
-        raise ValueError("its leaves have no usable location and scale")
+    leaf = NormalLeaf(**{name: finite(value) for name, value in values.items()})
+    if leaf.scale <= 0:
+        raise ValueError("its leaves have no usable scale")
     for name, low in (("strength", 1e-6), ("shape", 1.001), ("spread", 1e-12)):
         check_range(name, getattr(leaf, name), low, 1e12)
     return leaf
@@ -188,11 +250,11 @@ def _leaf_from_dict(data: dict[str, Any]) -> LeafModel:
 
 def _bags_from(arrays: Arrays, trees: TreeBatch, rows: Rows, score: Score) -> Bags:
     """Bags without the rows in each: they are only needed to choose the sharpness."""
-    bag = array_of(arrays, "bags.bag", "i", 1, len(trees)).astype(np.int32)
-    sharpness = float(array_of(arrays, "bags.sharpness", "f", 1, 1)[0])
-    if (bag < 0).any() or not 0 < sharpness <= SHARPEST:
+    bag = array_of(arrays, "bags.bag", "i4", 1, len(trees))
+    sharpness = float(array_of(arrays, "bags.sharpness", "f8", 1, 1)[0])
+    if ((bag < 0) | (bag >= len(trees))).any() or not 0 < sharpness <= SHARPEST:
         raise ValueError("its bags are not usable")
-    nothing = np.zeros((int(bag.max(initial=0)) + 1, 0), dtype=np.int16)
+    nothing = np.zeros((int(bag.max()) + 1, 0), dtype=np.int16)
     return Bags(trees, rows, score, bag, nothing, sharpness)
 
 
@@ -201,70 +263,87 @@ def _solution_from(arrays: Arrays, problem: Problem) -> ExactSolution:
     while f"support.{len(support)}.bits" in arrays:
         support.append(_support_from(arrays, f"support.{len(support)}.", problem))
     check_support(problem, support)
-    return ExactSolution(problem, support, os.cpu_count() or 1)
+    check_pairs(problem, support[-1].bits, problem.score.max_depth - (len(support) - 1))
+    return ExactSolution(problem, support, affordable_threads(problem, os.cpu_count() or 1))
 
 
-def _classes_from(values: Any, kind: str, n_classes: int) -> npt.NDArray[Any]:
-    allowed = {"b": bool, "i": int, "u": int, "f": float, "U": str, "O": str}
-    wanted = allowed[kind]
+def _classes_from(values: Any, kind: Any, n_classes: int) -> npt.NDArray[Any]:
+    if not isinstance(kind, str) or kind not in LABELS:
+        raise ValueError(f"its class labels are of an unknown kind, {kind!r}")
+    wanted, dtype = LABELS[kind]
     if not isinstance(values, list) or not all(type(value) is wanted for value in values):
         raise ValueError("its class labels are not of one plain kind")
     if not len(values) == len(set(values)) == n_classes <= MAX_CLASSES:
         raise ValueError("its class labels do not match its leaves")
-    return np.array(values, dtype=object if kind == "O" else None)
+    return np.array(values, dtype=dtype)
 
 
-def _rows_from(arrays: Arrays, n_features: int, leaf: LeafModel) -> Rows:
-    codes = array_of(arrays, "rows.codes", "u", 2)
-    if codes.shape[1] != n_features or codes.shape[0] < 1:
+def _rows_from(arrays: Arrays, binner: Binner, leaf: LeafModel) -> Rows:
+    codes = array_of(arrays, "rows.codes", "u2", 2)
+    if codes.shape[1] != len(binner.features) or codes.shape[0] < 1:
         raise ValueError("its training rows do not match its columns")
-    weight = array_of(arrays, "rows.weight", "f", 1, codes.shape[0])
-    target: Ints | Floats
-    if isinstance(leaf, DirichletLeaf):
-        target = array_of(arrays, "rows.target", "i", 1, codes.shape[0]).astype(np.int32)
-        if ((target < 0) | (target >= leaf.n_classes)).any():
-            raise ValueError("a training row has a class that does not exist")
-    else:
-        target = array_of(arrays, "rows.target", "f", 1, codes.shape[0])
-        if not np.isfinite(target).all():
-            raise ValueError("a training row has no usable target")
-    if not ((weight > 0) & np.isfinite(weight)).all():
+    if (codes.max(axis=0) > binner.n_cuts).any():
+        raise ValueError("a training row has a code that its column has not")
+    weight = array_of(arrays, "rows.weight", "f8", 1, codes.shape[0])
+    if not (weight > 0).all() or not weight.sum() <= MAX_WEIGHT * (1 + ROUNDING):
         raise ValueError("a training row has no usable weight")
-    return Rows(np.ascontiguousarray(codes, dtype=np.uint16), target, weight)
+    of_classes = isinstance(leaf, DirichletLeaf)
+    target = array_of(arrays, "rows.target", "i4" if of_classes else "f8", 1, codes.shape[0])
+    if of_classes:
+        check_targets(target, leaf)
+    elif not weight @ np.abs(target) <= LARGEST_TOTAL or not _has_units(target, leaf):
+        raise ValueError("a training row has no usable target")
+    rows = Rows(codes, target, weight)
+    if len(merge_rows(rows).target) != len(target):
+        raise ValueError("it has the same training row twice")
+    return rows
+
+
+def _has_units(target: Floats, leaf: LeafModel) -> bool:
+    """Whether means of these targets, which a leaf draws towards 0, are numbers in user's units."""
+    assert isinstance(leaf, NormalLeaf), "the only other one in a file"
+    ends = (min(target.min(), 0.0), max(target.max(), 0.0))
+    return all(math.isfinite(leaf.location + leaf.scale * float(end)) for end in ends)
 
 
 def trees_to_arrays(name: str, trees: TreeBatch) -> Arrays:
-    """Return the arrays of trees under a name."""
-    return {f"{name}.{field}": getattr(trees, field) for field in TREE_ARRAYS}
+    """Return the arrays of trees under a name, without the room that none of them uses."""
+    return {f"{name}.{field}": getattr(_trimmed(trees), field) for field in TREE_ARRAYS}
 
 
-def trees_from(arrays: Arrays, name: str, n_features: int) -> TreeBatch:
-    """Return the trees under a name, checked."""
-    fields = {
-        field: np.ascontiguousarray(
-            array_of(arrays, f"{name}.{field}", "i", n_axes), dtype=np.int32
-        )
-        for field, n_axes in TREE_ARRAYS.items()
-    }
-    trees = TreeBatch(**fields)
-    check_trees(trees, n_features, n_codes=65_536)
-    return trees
+def _trimmed(trees: TreeBatch) -> TreeBatch:
+    """Leave out the slots that no tree has a node in."""
+    used = slice(0, int(trees.n_nodes.max(initial=1)))
+    return TreeBatch(trees.feature[:, used], trees.cut[:, used], trees.left[:, used], trees.n_nodes)
+
+
+def trees_from(
+    arrays: Arrays, name: str, n_cuts: npt.NDArray[np.integer[Any]], max_depth: int
+) -> TreeBatch:
+    """Return the trees under a name, one at least, checked; each feature has ``n_cuts`` [d]."""
+    trees = TreeBatch(
+        **{
+            field: array_of(arrays, f"{name}.{field}", "i4", n_axes)
+            for field, n_axes in TREE_ARRAYS.items()
+        }
+    )
+    if len(trees) == 0:
+        raise ValueError("it has no trees")
+    check_trees(trees, n_cuts, max_depth)
+    trees = _trimmed(trees)
+    return TreeBatch(*(np.ascontiguousarray(getattr(trees, field)) for field in TREE_ARRAYS))
 
 
 def _support_from(arrays: Arrays, prefix: str, problem: Problem) -> SupportLevel:
-    bits = np.ascontiguousarray(array_of(arrays, prefix + "bits", "u", 2), dtype=np.uint64)
-    if bits.shape[1] != problem.n_words or (bits & ~problem.root_bits).any():
+    bits = array_of(arrays, prefix + "bits", "u8", 2)
+    if bits.shape[1] != problem.n_words:
         raise ValueError("the support's row sets do not fit the rows")
     edges = Edges(
-        np.ascontiguousarray(array_of(arrays, prefix + "start", "i", 1), dtype=np.int64),
-        *(
-            np.ascontiguousarray(array_of(arrays, prefix + field, "i", 1), dtype=np.int32)
-            for field in EDGE_ARRAYS[1:]
-        ),
+        array_of(arrays, prefix + "start", "i8", 1),
+        *(array_of(arrays, prefix + field, "i4", 1) for field in EDGE_ARRAYS[1:]),
     )
     stop, probability = (
-        np.ascontiguousarray(array_of(arrays, prefix + field, "f", 1), dtype=np.float64)
-        for field in ("stop", "probability")
+        array_of(arrays, prefix + field, "f8", 1) for field in ("stop", "probability")
     )
     return SupportLevel(bits, stop, edges, probability)
 
@@ -272,11 +351,13 @@ def _support_from(arrays: Arrays, prefix: str, problem: Problem) -> SupportLevel
 def array_of(
     arrays: Arrays, name: str, kind: str, n_axes: int, length: int | None = None
 ) -> npt.NDArray[Any]:
-    """Return a copy of an array of this kind and shape, or say what is wrong with it."""
+    """Return an array of just this type and shape, or say what is wrong with it.
+
+    No type is widened: an array is as large in memory as the file says.
+    """
     array = arrays[name]
-    if array.dtype.kind != kind or array.ndim != n_axes:
+    if array.dtype != np.dtype(kind) or array.ndim != n_axes:
         raise ValueError(f"its array {name} is of the wrong type or shape")
     if length is not None and array.shape[0] != length:
         raise ValueError(f"its array {name} is of the wrong length")
-    # A copy: the loops are compiled for arrays that may be written to.
-    return np.array(array)
+    return array

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dtgfn.checks import check_choice
 from dtgfn.forest import FlatTrees, Forest, average, flatten, leaf_sums
-from dtgfn.kernels import Codes, Floats
+from dtgfn.kernels import Codes, Floats, as_codes
 from dtgfn.leaves import DirichletLeaf, LeafModel, outputs_of
 from dtgfn.posterior import ModelAverage, TreePosterior
 from dtgfn.score import Rows, Score
@@ -89,8 +89,13 @@ def average_outputs(
     array([[0.996, 0.002, 0.002]])
 
     """
-    if getattr(getattr(codes, "dtype", None), "kind", "") not in ("u", "i"):
-        raise TypeError("codes are no whole numbers; posterior.encode(X) makes codes of a table X.")
+    n_features = posterior.rows.codes.shape[1]
+    codes = as_codes(codes, n_features)
+    if codes.shape[1] != n_features:
+        raise ValueError(
+            f"codes have {codes.shape[1]} columns, but the training rows have {n_features}; "
+            "posterior.encode(X) makes codes of a table X."
+        )
     if knows_average(posterior, weighting=weighting, leaf=leaf, tree=tree):
         return posterior.solution.average(codes)  # type: ignore[union-attr]
     forest = make_forest(

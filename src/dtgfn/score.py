@@ -22,7 +22,7 @@ from dtgfn.checks import check_range
 from dtgfn.kernels import Codes, Floats, Ints, distinct_codes, node_code_ranges
 from dtgfn.leaves import LeafModel, log_marginals
 from dtgfn.pieces import in_order
-from dtgfn.trees import TreeBatch, distinct_trees, node_depths, node_sums
+from dtgfn.trees import MAX_DEPTH, TreeBatch, distinct_trees, node_depths, node_sums
 
 PIECE = 3_000_000  # rows times trees that are scored at once: a tenth of a second
 SplitPenalty = str | float | tuple[str, float, float]
@@ -38,6 +38,14 @@ class Rows:
     codes: Codes
     target: Ints | Floats
     weight: Floats
+
+    def __post_init__(self) -> None:
+        shapes = self.codes.shape, self.target.shape, self.weight.shape
+        if len(shapes[0]) != 2 or not shapes[0][:1] == shapes[1] == shapes[2]:
+            raise ValueError(
+                f"Rows have codes, targets and weights of the shapes {shapes[0]}, {shapes[1]} and "
+                f"{shapes[2]}; give codes [n, d], and a target and a weight for each row."
+            )
 
 
 def merge_rows(rows: Rows) -> Rows:
@@ -114,9 +122,13 @@ def make_score(
 
     """
     if isinstance(max_depth, bool) or not isinstance(max_depth, int | np.integer):
-        raise ValueError(f"max_depth={max_depth!r} is not a whole number; give one from 0 to 30.")
-    if not 0 <= max_depth <= 30:
-        raise ValueError(f"max_depth={max_depth!r} is out of range; give a number from 0 to 30.")
+        raise ValueError(
+            f"max_depth={max_depth!r} is not a whole number; give one from 0 to {MAX_DEPTH}."
+        )
+    if not 0 <= max_depth <= MAX_DEPTH:
+        raise ValueError(
+            f"max_depth={max_depth!r} is out of range; give a number from 0 to {MAX_DEPTH}."
+        )
     check_range("n_thresholds", n_thresholds, 1, 65_000)
     check_range("temperature", temperature, 1e-2, 1e6)
     prior = make_prior(split_penalty, n_features=n_features, n_thresholds=n_thresholds)

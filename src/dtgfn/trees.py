@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.kernels import Codes, Floats, Ints, Longs, route_rows, sum_nodes, write_preorder
-from dtgfn.leaves import LeafModel
+from dtgfn.kernels import (
+    Codes,
+    Floats,
+    Ints,
+    Longs,
+    as_codes,
+    route_rows,
+    sum_nodes,
+    write_preorder,
+)
+from dtgfn.leaves import LeafModel, check_targets
 from dtgfn.pieces import in_order
 
 LEAF = -1
+MAX_DEPTH = 30
+NODES_AT_ONCE = 1 << 20  # checked, so that it takes a few megabytes
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,7 @@ def node_depths(trees: TreeBatch) -> Ints:
 
 def route(trees: TreeBatch, codes: Codes) -> Ints:
     """Leaf index [B, n] reached by each row of ``codes`` [n, d] in each tree."""
+    codes = as_codes(codes, n_features_of(trees))
     leaf = np.empty((len(trees), codes.shape[0]), dtype=np.int32)
 
     def work(first: int, last: int) -> None:
@@ -114,10 +127,22 @@ def route(trees: TreeBatch, codes: Codes) -> Ints:
     return leaf
 
 
+def n_features_of(trees: TreeBatch) -> int:
+    """How many columns of codes the trees ask for, at least."""
+    return int(trees.feature.max(initial=LEAF)) + 1
+
+
 def node_sums(
     trees: TreeBatch, codes: Codes, target: Ints | Floats, weight: Floats, leaf: LeafModel
 ) -> tuple[Floats, Ints]:
     """Leaf model's sums [B, N, K] (class counts, say) and number of rows [B, N] at every node."""
+    codes = as_codes(codes, n_features_of(trees))
+    check_targets(target, leaf)
+    if not len(codes) == len(target) == len(weight):
+        raise ValueError(
+            f"There are {len(codes)} rows of codes, {len(target)} targets and {len(weight)} "
+            "weights; give as many of each."
+        )
     shape = trees.feature.shape
     sums = np.zeros((*shape, leaf.n_sums))
     n_rows = np.zeros(shape, dtype=np.int32)
@@ -167,31 +192,54 @@ def distinct_trees(trees: TreeBatch) -> tuple[Longs, Longs]:
     return np.unique(member, return_index=True)[1], member
 
 
-def check_trees(trees: TreeBatch, n_features: int, n_codes: int) -> None:
+def check_trees(
+    trees: TreeBatch, n_cuts: npt.NDArray[np.integer[Any]], max_depth: int = MAX_DEPTH
+) -> None:
     """Refuse arrays that are not trees, so that no loop over them can run wild.
 
-    Files come from strangers, and the compiled loops do not check bounds.
+    ``n_cuts`` [d] is how many cuts each feature has. Files come from strangers, and the compiled
+    loops do not check bounds.
     """
-    feature, cut, left, n_nodes = trees.feature, trees.cut, trees.left, trees.n_nodes
-    if feature.ndim != 2 or cut.shape != feature.shape or left.shape != feature.shape:
+    feature, n_nodes = trees.feature, trees.n_nodes
+    if feature.ndim != 2 or {trees.cut.shape, trees.left.shape} != {feature.shape}:
         raise ValueError("tree arrays differ in shape")
     if n_nodes.shape != feature.shape[:1] or feature.shape[1] < 1:
         raise ValueError("tree arrays have no nodes")
-    slots = np.arange(feature.shape[1])[None, :]
-    if ((n_nodes < 1) | (n_nodes > slots.size)).any():
+    if ((n_nodes < 1) | (n_nodes > feature.shape[1])).any():
         raise ValueError("a tree has more nodes than there is room for")
-    inner = feature >= 0
-    parents = np.zeros(feature.shape, dtype=np.int32)
-    batch, node = np.nonzero(inner)
-    child = left[batch, node].astype(np.int64)
-    if ((child <= node) | (child + 1 >= n_nodes[batch])).any():
+    step = max(NODES_AT_ONCE // feature.shape[1], 1)
+    for first in range(0, len(trees), step):
+        part = trees[first : first + step]
+        _check_splits(part, n_cuts)
+        _check_depth(part, max_depth)
+
+
+def _check_splits(trees: TreeBatch, n_cuts: npt.NDArray[np.integer[Any]]) -> None:
+    """Refuse splits that are none, and nodes that are not the child of just one."""
+    if (trees.feature < LEAF).any() or (trees.feature >= len(n_cuts)).any():
+        raise ValueError("a tree splits on a feature that does not exist")
+    batch, node = np.nonzero(trees.feature >= 0)
+    child = trees.left[batch, node].astype(np.int64)
+    if ((child <= node) | (child + 1 >= trees.n_nodes[batch])).any():
         raise ValueError("a tree's child index is out of range")
+    parents = np.zeros(trees.feature.shape, dtype=np.int32)
     np.add.at(parents, (batch, child), 1)
     np.add.at(parents, (batch, child + 1), 1)
-    used = slots < n_nodes[:, None]
-    if (parents != (used & (slots > 0))).any():
+    slots = np.arange(trees.feature.shape[1])[None, :]
+    if (parents != ((slots < trees.n_nodes[:, None]) & (slots > 0))).any():
         raise ValueError("a tree's nodes are not connected")
-    if (feature < LEAF).any() or (feature >= n_features).any():
-        raise ValueError("a tree splits on a feature that does not exist")
-    if ((cut < 0) | (cut >= n_codes)).any():
+    cut = trees.cut[batch, node]
+    if ((cut < 0) | (cut >= n_cuts[trees.feature[batch, node]])).any():
         raise ValueError("a tree's cut is out of range")
+
+
+def _check_depth(trees: TreeBatch, max_depth: int) -> None:
+    """Refuse trees that go deeper, level by level: their nodes are known to be connected."""
+    batch, node = np.arange(len(trees)), np.zeros(len(trees), dtype=np.int64)
+    for _ in range(max_depth + 1):
+        inner = trees.feature[batch, node] >= 0
+        batch = np.repeat(batch[inner], 2)
+        node = np.repeat(trees.left[batch[::2], node[inner]], 2).astype(np.int64)
+        node[1::2] += 1
+    if batch.size:
+        raise ValueError(f"a tree is deeper than its {max_depth} levels")

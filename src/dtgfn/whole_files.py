@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the target's place once it is complete and on disk."""
+def replacing(target: Path, check: Callable[[Path], object] | None = None) -> Iterator[IO[bytes]]:
+    """Open a new file that takes the target's place once it is complete and on disk.
+
+    ``check`` is called with the new file's path before that, and may raise to leave all as it was.
+    """
     temporary = target.with_name(f".dtgfn-{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as stream:  # unlike tempfile's, of ordinary permissions
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
+        if check is not None:
+            check(temporary)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)  # already gone if all went well

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import os
 import sys
@@ -49,6 +50,7 @@ def fetch(entry: Entry, folder: Path, tell: Tell = tell_on_stderr) -> Dataset:
         tell(f"fetching {entry.name} from {source.url} ...")
         try:
             content = _download(source)
+            _check(content, source)  # before a parser sees a byte of it
             data = convert(entry, source, content)
         except (OSError, http.client.HTTPException, TableError) as error:
             reasons.append(f"{source.url}: {_reason(error, source)}")
@@ -76,6 +78,12 @@ def _download(source: Source) -> bytes:
     if stated is not None and len(content) != int(stated):
         raise TableError(f"cut short, {len(content):,} of {int(stated):,} bytes came")
     return bytes(content)
+
+
+def _check(content: bytes, source: Source) -> None:
+    """Refuse any other bytes than those that the source is known to hold."""
+    if hashlib.sha256(content).hexdigest() != source.sha256:
+        raise TableError(f"{len(content):,} bytes came, whose checksum differs: another file")
 
 
 def _reason(error: Exception, source: Source) -> str:

@@ -15,6 +15,7 @@ _JBROWNLEE = (
 _PYOD = "https://raw.githubusercontent.com/yzhao062/pyod"
 _DCC_TREE = "https://raw.githubusercontent.com/jodie-c/DCC-Tree/253d4f7c/datasets"
 _RAISIN = "https://raw.githubusercontent.com/ybaher/raisin_classification/017ecac2"
+# The checksums of its files are those of copies that are kept as they came.
 _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 _CC_BY = "CC BY 4.0 (UCI's general policy)"
@@ -31,11 +32,13 @@ class Source:
 
     ``form`` is "text" (cells between ``separator``; None: any white space), of which the last
     cells of a line are features and label, or "mat" (a MATLAB file with X and y).  ``codes`` gives
-    the class of a label as it stands there, ``otherwise`` that of any other label.
+    the class of a label as it stands there, ``otherwise`` that of any other label.  ``sha256`` is
+    that of the file itself: other bytes are not even parsed.
     """
 
     url: str
     codes: Mapping[str, int]
+    sha256: str
     form: Literal["text", "mat"] = "text"
     separator: str | None = ","
     otherwise: int | None = None
@@ -133,8 +136,16 @@ _ALL = (
         sha256="1f28e1717dd0afaf6d6b560ba850a675934f35316bf724849beabcc9c70d4f75",
         labels=("0", "1", "2"),
         sources=(
-            Source(f"{_DCC_TREE}/iris/iris.data", _IRIS_CODES),
-            Source(f"{_UCI}/iris/iris.data", _IRIS_CODES),
+            Source(
+                f"{_DCC_TREE}/iris/iris.data",
+                _IRIS_CODES,
+                "6f608b71a7317216319b4d27b4d9bc84e6abd734eda7872b71a458569e2656c0",
+            ),
+            Source(
+                f"{_UCI}/iris/iris.data",
+                _IRIS_CODES,
+                "6f608b71a7317216319b4d27b4d9bc84e6abd734eda7872b71a458569e2656c0",
+            ),
         ),
     ),
     Entry(
@@ -197,8 +208,16 @@ _ALL = (
         sha256="fd7e3220c56a339f35c3a879ac9f30f3a04ccc478f86c72bcecee2ec8a90fea5",
         labels=("benign", "malignant"),
         sources=(
-            Source(f"{_JBROWNLEE}/breast-cancer-wisconsin.data", _BREAST_CODES),
-            Source(f"{_UCI}/breast-cancer-wisconsin/breast-cancer-wisconsin.data", _BREAST_CODES),
+            Source(
+                f"{_JBROWNLEE}/breast-cancer-wisconsin.data",
+                _BREAST_CODES,
+                "402c585309c399237740f635ef9919dc512cca12cbeb20de5e563a4593f22b64",
+            ),
+            Source(
+                f"{_UCI}/breast-cancer-wisconsin/breast-cancer-wisconsin.data",
+                _BREAST_CODES,
+                "402c585309c399237740f635ef9919dc512cca12cbeb20de5e563a4593f22b64",
+            ),
         ),
     ),
     Entry(
@@ -222,8 +241,16 @@ _ALL = (
         sha256="149c45ab1c3a767386a6f68855ae43ae7a7d13a36b60816d8b9aee2335f5ea62",
         labels=("Besni", "Kecimen"),
         sources=(
-            Source(f"{_RAISIN}/data/raw/raisin_data.csv", _RAISIN_CODES),
-            Source(f"{_DCC_TREE}/raisin/raisin.csv", _RAISIN_CODES),
+            Source(
+                f"{_RAISIN}/data/raw/raisin_data.csv",
+                _RAISIN_CODES,
+                "6e14b1e7ad844b931f8fa265d1b81dbbc335b7beb283ae2ff43e89dd1b5b2e80",
+            ),
+            Source(
+                f"{_DCC_TREE}/raisin/raisin.csv",
+                _RAISIN_CODES,
+                "f204518dc4b819a6694d4c7de232b0ee53066cc59305e547c823298e9ca9d41a",
+            ),
         ),
     ),
     Entry(
@@ -248,7 +275,13 @@ _ALL = (
         file="pima.csv",
         sha256="71afe3b0a8550509acfd6ee4f2d867b3d2954dd430e644b44f5708a06fd544cc",
         labels=("0", "1"),
-        sources=(Source(f"{_JBROWNLEE}/pima-indians-diabetes.csv", _TRUTH_CODES),),
+        sources=(
+            Source(
+                f"{_JBROWNLEE}/pima-indians-diabetes.csv",
+                _TRUTH_CODES,
+                "6bfe5d0f379d17a0e0819b996407e3c09bf80febd4287f2ed212190dfff154af",
+            ),
+        ),
     ),
     Entry(
         name="thyroid",
@@ -267,6 +300,7 @@ _ALL = (
             Source(
                 f"{_PYOD}/ef6d5e8dc828615f498286c1d6a22cbd02fd4cd2/notebooks/data/thyroid.mat",
                 _TRUTH_CODES,
+                "49155d7861b977e90808faf68343ff67a67f63090c2744d514dbb67ac68e7e33",
                 form="mat",
             ),
         ),
@@ -285,8 +319,20 @@ _ALL = (
         labels=("0", "1"),
         label_column="label",
         sources=(
-            Source(f"{_JBROWNLEE}/ecoli.data", _ECOLI_CODES, separator=None, otherwise=0),
-            Source(f"{_UCI}/ecoli/ecoli.data", _ECOLI_CODES, separator=None, otherwise=0),
+            Source(
+                f"{_JBROWNLEE}/ecoli.data",
+                _ECOLI_CODES,
+                "008bd8fbb1d8b34040c3c8c4e987cac2a7ebf116e008b140cc6441be5261ba1d",
+                separator=None,
+                otherwise=0,
+            ),
+            Source(
+                f"{_UCI}/ecoli/ecoli.data",
+                _ECOLI_CODES,
+                "008bd8fbb1d8b34040c3c8c4e987cac2a7ebf116e008b140cc6441be5261ba1d",
+                separator=None,
+                otherwise=0,
+            ),
         ),
     ),
     Entry(
@@ -310,10 +356,16 @@ _ALL = (
         labels=("0", "1"),
         label_column="label",
         sources=(
-            Source(f"{_PYOD}/34f7996e/notebooks/data/vertebral.mat", _TRUTH_CODES, form="mat"),
+            Source(
+                f"{_PYOD}/34f7996e/notebooks/data/vertebral.mat",
+                _TRUTH_CODES,
+                "84b50b055f118f54b5c976650ccd284ab7c1adee822f8b3eb517c7e2c890d15e",
+                form="mat",
+            ),
             Source(
                 f"{_PYOD}/ef6d5e8dc828615f498286c1d6a22cbd02fd4cd2/notebooks/data/vertebral.mat",
                 _TRUTH_CODES,
+                "84b50b055f118f54b5c976650ccd284ab7c1adee822f8b3eb517c7e2c890d15e",
                 form="mat",
             ),
         ),
@@ -332,8 +384,18 @@ _ALL = (
         labels=("0", "1"),
         label_column="label",
         sources=(
-            Source(f"{_PYOD}/34f7996e/notebooks/data/glass.mat", _TRUTH_CODES, form="mat"),
-            Source(f"{_UCI}/glass/glass.data", {"6": 1}, otherwise=0),
+            Source(
+                f"{_PYOD}/34f7996e/notebooks/data/glass.mat",
+                _TRUTH_CODES,
+                "2c506e6e1e2ca1e82a905d10a90773151ff812c4bd969c71a12db5b2bb6e7921",
+                form="mat",
+            ),
+            Source(
+                f"{_UCI}/glass/glass.data",
+                {"6": 1},
+                "dd67373f4baf2807345df02cbfef2093d342e61ad0d82a4fb79af43ef8ce449d",
+                otherwise=0,
+            ),
         ),
     ),
 )

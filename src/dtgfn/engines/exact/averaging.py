@@ -20,7 +20,7 @@ from dtgfn.engines.exact.graph import Edges, Longs, Run, sum_rows
 from dtgfn.engines.exact.one_level import Cuts, list_cuts, make_cuts
 from dtgfn.engines.exact.problem import Loops, Problem, Words
 from dtgfn.engines.exact.support import NEGLIGIBLE, SupportLevel, carriers
-from dtgfn.kernels import Codes, Floats, Ints, distinct_codes
+from dtgfn.kernels import Codes, Floats, Ints, as_codes, distinct_codes
 from dtgfn.leaves import write_outputs
 from dtgfn.pieces import Halting, Work
 
@@ -36,6 +36,7 @@ def average_predictions(
     problem: Problem, support: list[SupportLevel], codes: Codes, run: Run
 ) -> Floats:
     """Posterior mean of what leaves predict [n, J] for rows of codes [n, d]."""
+    codes = as_codes(codes, int(problem.feature.max(initial=-1)) + 1)
     if codes.shape[0] == 0:
         return np.zeros((0, problem.score.leaf.n_outputs))
     varying = codes[:, problem.feature]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn.kernels import Floats, Ints, distinct_codes
-from dtgfn.leaves import DirichletLeaf, add_rows
+from dtgfn.leaves import DirichletLeaf, add_rows, check_targets
 from dtgfn.pieces import Flag
 from dtgfn.score import Rows, Score, leaf_log_marginal
 
@@ -104,6 +104,7 @@ class Problem:
 
 def distinct_rows(rows: Rows, score: Score) -> tuple[npt.NDArray[np.uint16], Floats]:
     """Merge equal rows: their codes [P, d] and the leaf model's sums over each [P, K]."""
+    check_targets(rows.target, score.leaf)
     first, member = distinct_codes(rows.codes)
     sums = np.zeros((len(first), score.leaf.n_sums))
     add_rows(rows.target, rows.weight, member, score.leaf.terms(), sums)

@@ -8,6 +8,7 @@ support differs from the exact answer by less than that.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numba import njit
@@ -18,6 +19,7 @@ from dtgfn.engines.exact.problem import Problem, Words
 from dtgfn.kernels import Floats
 
 NEGLIGIBLE = 1e-10
+EDGES_AT_ONCE = 100_000  # checked, so that the row sets on both sides stay a few megabytes
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def step_probabilities(
     weight = np.empty(edges.feature.size)
     given = (edges, child_log_z, depth, problem.loops, weight)
     run(lambda first, last: edge_log_weights(first, last, *given), len(level))
-    owner = np.repeat(np.arange(len(level)), np.diff(edges.start))
+    owner = _owners(edges)
     probability = np.exp(weight - log_z[owner]) * (edges.high - edges.low)
     log_stop = log_stop_weights(problem, level, depth, np.diff(edges.start) > 0, run)
     return np.exp(log_stop - log_z), probability
@@ -110,7 +112,7 @@ def _drop(
     number[kept] = np.arange(len(kept), dtype=np.int32)
     left, right = number[edges.left], number[edges.right]
     alive = (left >= 0) & (right >= 0)
-    owner = np.repeat(np.arange(len(bits)), np.diff(edges.start))[alive]
+    owner = _owners(edges)[alive]
     lengths = np.bincount(owner, minlength=len(bits))
     remaining = Edges(
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
@@ -129,40 +131,64 @@ def _drop(
 def check_support(problem: Problem, support: list[SupportLevel]) -> None:
     """Refuse arrays that do not describe a support of this problem.
 
-    Files come from strangers, and the compiled loops do not check bounds.
+    Files come from strangers, and the compiled loops do not check bounds. Below the root a level
+    may be empty: where nearly all mass stops, or rows cannot be told apart, nothing goes on.
     """
-    n_rows, n_features = problem.n_rows, problem.feature.size
     last_levels = problem.score.max_depth - (len(support) - 1)
-    if last_levels != min(problem.score.max_depth, 2 if problem.two_levels_at_once else 1):
+    summed = min(problem.score.max_depth, 2 if problem.two_levels_at_once else 1)
+    if not support or not min(summed, 1) <= last_levels <= summed:
         raise ValueError("the support has the wrong number of levels")
-    for here, n_children in zip(support, [*(len(s.bits) for s in support[1:]), 0], strict=True):
-        bits, edges, n_sets = here.bits, here.edges, len(here.bits)
-        if bits.shape[1:] != problem.root_bits.shape or n_sets == 0:
-            raise ValueError("the support's row sets do not fit the rows")
-        if (bits & ~problem.root_bits).any() or not bits.any(axis=1).all():
-            raise ValueError("a row set of the support is empty or holds rows that do not exist")
-        sizes = {edges.feature.size, *(column.size for column in edges[1:])}
-        if sizes != {here.probability.size} or edges.start.shape != (n_sets + 1,):
-            raise ValueError("the support's edges differ in length")
-        if edges.start[0] != 0 or (np.diff(edges.start) < 0).any():
-            raise ValueError("the support's edges are out of order")
-        if edges.start[-1] != edges.feature.size:
-            raise ValueError("the support's edges are incomplete")
-        for index, limit in (
-            (edges.feature, n_features),
-            (edges.left, n_children),
-            (edges.right, n_children),
-        ):
-            if ((index < 0) | (index >= limit)).any():
-                raise ValueError("an edge of the support leads nowhere")
-        if ((edges.low < 0) | (edges.high <= edges.low) | (edges.high > 65_535)).any():
-            raise ValueError("a cut of the support is out of range")
-        if here.stop.shape != ((n_sets,) if n_children else (0,)):
-            raise ValueError("the support's stops differ in length")
-        if n_children:
-            owner = np.repeat(np.arange(n_sets), np.diff(edges.start))
-            total = here.stop + np.bincount(owner, here.probability, minlength=n_sets)
-            if not (np.abs(total - 1) < 1e-6).all() or (here.probability < 0).any():
-                raise ValueError("the support's probabilities do not sum to one")
-    if len(support[0].bits) != 1 or n_rows < 1:
+    if len(support[0].bits) != 1 or (support[0].bits != problem.root_bits).any():
         raise ValueError("the support has no root")
+    for here in support:
+        if (here.bits & ~problem.root_bits).any() or not here.bits.any(axis=1).all():
+            raise ValueError("a row set of the support is empty or holds rows that do not exist")
+    for here, below in pairwise(support):
+        _check_edges(problem, here, below.bits)
+        _check_probabilities(here)
+    last = support[-1]
+    if last.stop.size or last.probability.size or any(column.size for column in last.edges[1:]):
+        raise ValueError("the support goes on below its last level")
+
+
+def _check_edges(problem: Problem, here: SupportLevel, children: Words) -> None:
+    """Refuse edges that do not cut their row set into two of the next level."""
+    edges, n_sets = here.edges, len(here.bits)
+    if {column.shape for column in edges[1:]} != {here.probability.shape}:
+        raise ValueError("the support's edges differ in length")
+    if edges.start.shape != (n_sets + 1,) or edges.start[0] != 0:
+        raise ValueError("the support's edges differ in length")
+    if (np.diff(edges.start) < 0).any() or edges.start[-1] != edges.feature.size:
+        raise ValueError("the support's edges are out of order")
+    n_features, n_children = problem.feature.size, len(children)
+    for index, limit in ((edges.feature, n_features), (edges.left, n_children)):
+        if ((index < 0) | (index >= limit)).any():
+            raise ValueError("an edge of the support leads nowhere")
+    if ((edges.right < 0) | (edges.right >= n_children)).any():
+        raise ValueError("an edge of the support leads nowhere")
+    highest = problem.loops.rank_code.max(axis=1, initial=0)
+    if ((edges.low < 0) | (edges.high <= edges.low)).any():
+        raise ValueError("a cut of the support is out of range")
+    if (edges.high > highest[edges.feature]).any():
+        raise ValueError("a cut of the support is out of range")
+    owner = _owners(edges)
+    for first in range(0, len(owner), EDGES_AT_ONCE):
+        part = slice(first, first + EDGES_AT_ONCE)
+        left, right = children[edges.left[part]], children[edges.right[part]]
+        if (left & right).any() or ((left | right) != here.bits[owner[part]]).any():
+            raise ValueError("a cut of the support does not part the rows of its set")
+
+
+def _check_probabilities(here: SupportLevel) -> None:
+    n_sets = len(here.bits)
+    if here.stop.shape != (n_sets,):
+        raise ValueError("the support's stops differ in length")
+    total = here.stop + np.bincount(_owners(here.edges), here.probability, minlength=n_sets)
+    below_zero = (here.probability < 0).any() or (here.stop < 0).any()
+    if below_zero or not (np.abs(total - 1) < 1e-6).all():
+        raise ValueError("the support's probabilities do not sum to one")
+
+
+def _owners(edges: Edges) -> Longs:
+    """Row set that each edge leaves [E]."""
+    return np.repeat(np.arange(len(edges.start) - 1), np.diff(edges.start))

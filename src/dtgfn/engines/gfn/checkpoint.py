@@ -23,6 +23,7 @@ from dtgfn.score import Rows, Score, merge_rows
 Arrays = dict[str, npt.NDArray[Any]]
 KIND = "training checkpoint"
 VERSION = 1
+LARGEST_WEIGHT = 1e9  # beyond, what a network says overflows
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,10 @@ def restore(path: str | Path, contents: Contents, state: TrainState, rows: Rows)
 
 def _restore(meta: dict[str, Any], arrays: Arrays, state: TrainState, rows: Rows) -> None:
     sampler = state.sampler
-    sizes = rows.codes.shape[1], int(rows.codes.max(initial=0)) + 1
+    limits = rows.codes.max(axis=0), state.score.max_depth
     capacity = state.settings.replay_capacity
-    state.replay = buffer_from_arrays(_part(arrays, "replay."), capacity, *sizes)
-    state.best = buffer_from_arrays(_part(arrays, "best."), 1, *sizes)
+    state.replay = buffer_from_arrays(_part(arrays, "replay."), capacity, *limits)
+    state.best = buffer_from_arrays(_part(arrays, "best."), 1, *limits)
     sampler.network.load_state_dict(
         {name: torch.from_numpy(arrays[f"network.{i}"]) for i, name in enumerate(meta["network"])}
     )
@@ -153,6 +154,12 @@ def _restore(meta: dict[str, Any], arrays: Arrays, state: TrainState, rows: Rows
         sampler.log_z.copy_(torch.from_numpy(arrays["log_z"]))
     sampler.restore({name: arrays[f"memory.{i}"] for i, name in enumerate(meta["memory"])})
     _restore_optimizer(state.optimizer, _part(arrays, "adam."))
+    learned = [*sampler.network.state_dict().values(), sampler.log_z.detach()]
+    moments = [m for each in state.optimizer.state.values() for m in each.values()]
+    if not all(bool((value.abs() <= LARGEST_WEIGHT).all()) for value in learned):
+        raise ValueError("the network holds numbers that are not finite, or endless")
+    if not all(bool(torch.isfinite(value).all()) for value in moments):
+        raise ValueError("a moment is not finite")
     state.rng.bit_generator.state = meta["rng"]
     state.evaluation_seed = int(meta["evaluation_seed"])
     state.step = int(meta["step"])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.kernels import Floats
+from dtgfn.kernels import Codes, Floats
 from dtgfn.trees import TreeBatch, canonical_keys, check_trees, empty_batch, stack_trees
 
 
@@ -94,12 +94,12 @@ class ReplayBuffer:
 
 
 def buffer_from_arrays(
-    arrays: dict[str, npt.NDArray[Any]], capacity: int, n_features: int, n_codes: int
+    arrays: dict[str, npt.NDArray[Any]], capacity: int, n_cuts: Codes, max_depth: int
 ) -> ReplayBuffer:
     """Return the buffer whose ``arrays`` these are; refuse what is no buffer."""
     names = ("feature", "cut", "left", "n_nodes")
     trees = TreeBatch(*(np.asarray(arrays[name], dtype=np.int32) for name in names))
-    check_trees(trees, n_features, n_codes)
+    check_trees(trees, n_cuts, max_depth)
     log_reward = np.asarray(arrays["log_reward"], dtype=np.float64)
     if log_reward.shape != (len(trees),) or len(trees) > capacity:
         raise ValueError("the replayed trees and their rewards do not fit together")

@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dtgfn.engines.exact.graph import Longs, Nursery
+from dtgfn.engines.exact.graph import Longs, Nursery, count_cuts, level_of
 from dtgfn.engines.exact.problem import Problem, Words
 from dtgfn.engines.gfn.fixed.lookahead import Cuts, empty_cuts
 from dtgfn.kernels import Floats, Ints
 
 Flags = npt.NDArray[np.bool_]
+LARGEST_LOG = 1e100  # sums of such numbers stay numbers
+CUTS_AT_ONCE = 100_000  # checked, so that the row sets on both sides stay a few megabytes
 NODE_FIELDS = ("sums", "look", "stop", "flow", "best", "open", "start", "n_cuts", "span", "version")
 
 
@@ -154,27 +156,91 @@ def fill_level(level: Level, arrays: dict[str, npt.NDArray[Any]]) -> None:
     places |= {f"cuts.{field}": column for field, column in level.cuts._asdict().items()}
     for name, place in places.items():
         length = n_cuts if name.startswith("cuts.") else n_nodes
-        if arrays[name].shape != (length, *place.shape[1:]):
-            raise ValueError(f"{name} has the shape {arrays[name].shape}")
+        if arrays[name].shape != (length, *place.shape[1:]) or arrays[name].dtype != place.dtype:
+            raise ValueError(f"{name} has the shape {arrays[name].shape} or another type")
         place[:length] = arrays[name]
     level.nursery.used[0] = n_nodes
     fill_slots(n_nodes, level.nursery.keys, level.nursery.slots)
 
 
 def check_level(level: Level, below: Level | None, problem: Problem) -> None:
-    """Refuse positions that point nowhere: files may be damaged, and the loops do not check."""
-    n_nodes, n_listed, cuts = len(level), level.n_listed, level.cuts
-    start, n_cuts = level.start[:n_nodes], level.n_cuts[:n_nodes]
-    known = ~np.isnan(level.flow[:n_nodes])
-    feature, child = cuts.feature[:n_listed], cuts.child[:n_listed]
+    """Refuse a level that is not one of this problem: files may lie, and the loops do not check."""
+    n_nodes, bits = len(level), level.nursery.bits[: len(level)]
     wrong = (
-        (level.nursery.bits[:n_nodes] & ~problem.root_bits).any()
-        or (n_cuts < 0).any()
-        or (start + n_cuts > n_listed).any()
-        or (below is not None and (start[known] < 0).any())
-        or ((feature < 0) | (feature >= problem.feature.size)).any()
-        or ((child < -1) | (child >= (0 if below is None else len(below)))).any()
-        or (level.depth == 0 and n_nodes != 1)
+        (level.depth == 0 and (n_nodes != 1 or (bits != problem.root_bits).any()))
+        or (bits & ~problem.root_bits).any()
+        or not bits.any(axis=1).all()
+        or (level_of(problem, bits).keys != level.nursery.keys[:n_nodes]).any()
+        or not _has_numbers(level)
+        or not _has_cuts(level, below, problem)
     )
     if wrong:
         raise ValueError(f"the row sets at depth {level.depth} do not fit together")
+
+
+def _has_numbers(level: Level) -> bool:
+    """Whether all is finite but what is not known yet, and nothing so large that it overflows."""
+    n_nodes, n_listed = len(level), level.n_listed
+    known = ~np.isnan(level.flow[:n_nodes])
+    of_nodes = (level.sums, level.look, level.stop, level.open, level.span)
+    # A leaf model of one's own has no ceiling.
+    finite = level.cuts._replace(
+        ceiling=np.where(np.isposinf(level.cuts.ceiling), 0, level.cuts.ceiling)
+    )
+    of_cuts = (array for array in finite if array.dtype.kind == "f")
+    numbers: list[npt.NDArray[Any]] = [array[:n_nodes][known] for array in (level.flow, level.best)]
+    numbers += [*(array[:n_nodes] for array in of_nodes), *(array[:n_listed] for array in of_cuts)]
+    shares = level.open[:n_nodes]
+    return (
+        all(np.isfinite(array).all() for array in numbers)
+        and max(float(np.abs(array).max(initial=0.0)) for array in numbers) <= LARGEST_LOG
+        and bool(((shares >= 0) & (shares <= 1)).all())
+    )
+
+
+def _has_cuts(level: Level, below: Level | None, problem: Problem) -> bool:
+    """Whether every node that was looked at has its cuts, and these part its rows."""
+    n_nodes, n_listed, cuts = len(level), level.n_listed, level.cuts
+    start, n_cuts = level.start[:n_nodes], level.n_cuts[:n_nodes]
+    if below is None:
+        return n_listed == 0 and not n_cuts.any() and bool((start == -1).all())
+    listed = np.flatnonzero(start >= 0)
+    known = np.flatnonzero(~np.isnan(level.flow[:n_nodes]))
+    counts = np.empty(listed.size, np.int32)
+    count_cuts(0, listed.size, level.nursery.bits[listed], problem.loops, counts)
+    unlisted = start < 0
+    if (unlisted[known]).any() or n_cuts[unlisted].any() or (counts != n_cuts[listed]).any():
+        return False
+    if (start[listed] + counts > n_listed).any():
+        return False
+    feature, child = cuts.feature[:n_listed], cuts.child[:n_listed]
+    low, high = cuts.low[:n_listed], cuts.high[:n_listed]
+    if ((feature < 0) | (feature >= problem.feature.size)).any():
+        return False
+    highest = problem.loops.rank_code.max(axis=1, initial=0)[feature]
+    if ((low < 0) | (high <= low) | (high > highest)).any():
+        return False
+    if ((child < -1) | (child >= len(below))).any():
+        return False
+    cut = np.repeat(start[listed] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    return _parts_rows(np.repeat(listed, counts), child[cut], level, below)
+
+
+def _parts_rows(owner: Longs, child: Ints, level: Level, below: Level) -> bool:
+    """Whether the children [E, 2] of nodes [E] that are there have their rows, each just once."""
+    there = np.flatnonzero((child >= 0).any(axis=1))
+    for first in range(0, there.size, CUTS_AT_ONCE):
+        e = there[first : first + CUTS_AT_ONCE]
+        whole = level.nursery.bits[owner[e]]
+        sides = [
+            np.where((child[e, side] >= 0)[:, None], below.nursery.bits[child[e, side]], 0)
+            for side in range(2)
+        ]
+        both = (child[e] >= 0).all(axis=1)
+        if (sides[0] & sides[1]).any() or ((sides[0] | sides[1]) & ~whole).any():
+            return False
+        if ((sides[0] | sides[1]) != whole)[both].any():
+            return False
+        if ((sides[0] | sides[1]) == whole)[~both].all(axis=1).any():
+            return False
+    return True

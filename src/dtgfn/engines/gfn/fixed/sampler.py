@@ -308,6 +308,8 @@ class FixedSampler:
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take back what ``memory`` gave."""
         counters = [int(value) for value in arrays["counters"]]
+        if min(counters) < 0:
+            raise ValueError("a counter is below zero")
         self.step, self.n_replays, self.seed, self.hope.lost = *counters[:3], bool(counters[3])
         self.graph.restore(arrays)
         self._forget_touched()

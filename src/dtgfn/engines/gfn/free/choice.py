@@ -35,6 +35,10 @@ def choose_into(
     """Do what ``choose`` does, into arrays that are there already."""
     weight = np.empty(logits.shape[1])
     for i in range(logits.shape[0]):
+        index[i] = 0
+        for j in range(logits.shape[1] - 1, -1, -1):
+            if n_actions[i, j] > 0:
+                index[i] = j  # so that logits that are nan lead to an option that there is
         largest = -np.inf
         for j in range(logits.shape[1]):
             if n_actions[i, j] > 0:
