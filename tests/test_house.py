@@ -12,6 +12,7 @@ SOURCE = Path(dtgfn.__file__).parent
 
 # Reading order is data-flow order: a file imports only from files above it.
 ORDER = [
+    "forks",
     "colours",
     "checks",
     "whole_files",
