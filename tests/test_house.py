@@ -25,6 +25,7 @@ ORDER = [
     "datasets.fetch",
     "datasets.lookup",
     "datasets",
+    "specs",
     "binning",
     "binning_state",
     "leaves",

@@ -29,6 +29,11 @@ from dtgfn.tables import (
 
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 _TABS = (".tsv", ".tsv.gz")
+# what pandas.read_csv takes for missing
+_MISSING = [
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+]  # fmt: skip
 _PADDED = re.compile(r"0\d+")
 N_LOOKED_AT = 1000  # records
 
@@ -174,6 +179,9 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
             raise TableError(f"{what} cannot be read: {str(error).strip()}.") from None
         if frame.iloc[:, -1].isna().any():  # so pandas may have filled up a short row
             _refuse_ragged(stream, what, separator, len(names))
+    for name, values in frame.select_dtypes(exclude="number").items():
+        # beside whole numbers beyond 64 bits pandas leaves the marks as text
+        frame[name] = values.mask(values.isin(_MISSING))
     _refuse_infinity(frame, what)
     _warn_of_padding(names, first[1:], text_columns)
     columns = [

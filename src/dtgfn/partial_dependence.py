@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dtgfn.binning import Binner, ColumnSpec, encode, threshold_text
+from dtgfn.binning import Binner, encode, threshold_text
 from dtgfn.kernels import Codes, Floats, Longs, distinct_codes
 from dtgfn.nodes import predicted
 from dtgfn.posterior import TreePosterior, as_posterior
 from dtgfn.predict import average_outputs, knows_average, sharpness
 from dtgfn.score import merge_rows
+from dtgfn.specs import ColumnSpec
 from dtgfn.tables import as_table, listing
 from dtgfn.tree_sets import TreeSet, take_trees
 from dtgfn.trees import route

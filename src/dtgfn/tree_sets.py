@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.binning import Binner, ColumnSpec, encode, rule
+from dtgfn.binning import Binner, encode, rule
 from dtgfn.consensus import consensus_tree
 from dtgfn.distances import tally
 from dtgfn.kernels import Codes, Floats
 from dtgfn.nodes import describe_nodes
 from dtgfn.posterior import TreePosterior, as_posterior
 from dtgfn.predict import sharpened, sharpness, tree_weights
+from dtgfn.specs import ColumnSpec
 from dtgfn.tables import as_table
 from dtgfn.trees import TreeBatch, route
 
