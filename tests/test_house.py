@@ -13,6 +13,7 @@ SOURCE = Path(dtgfn.__file__).parent
 # Reading order is data-flow order: a file imports only from files above it.
 ORDER = [
     "forks",
+    "visible",
     "colours",
     "checks",
     "whole_files",

@@ -143,6 +143,8 @@ def infer_bagged(
             time_budget=None if time_budget is None else max(left / (n_bags - b), 1e-3),
             **options,
         )
+        if found.interrupted:  # the other bags would be trained as if nothing had happened
+            raise KeyboardInterrupt
         batches.append(_resampled(found, rng, features))
     progress("bagging", 1.0)
     bag = np.repeat(np.arange(n_bags), n_trees_of).astype(np.int32)

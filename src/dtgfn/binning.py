@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dtgfn.specs import ColumnSpec, Floats, category_places, numbers_like
 from dtgfn.tables import Column, Table, listing, take
+from dtgfn.visible import visible
 
 Binning = Literal["uniform", "quantile", "midpoint"]
 FeatureKind = Literal["number", "boolean", "category", "missing"]
@@ -334,9 +335,10 @@ def rule(feature: Feature, cut: int) -> tuple[str, str]:
         raise ValueError(
             f"Feature {feature.name!r} has {feature.n_cuts} cuts; there is no cut {cut}."
         )
-    name = feature.name
+    name = visible(feature.name)
     if feature.kind == "category":
-        return f"{name} is not {feature.category}", f"{name} is {feature.category}"
+        category = visible(str(feature.category))
+        return f"{name} is not {category}", f"{name} is {category}"
     if feature.kind == "missing" or cut == len(feature.thresholds):
         return f"{name} is present", f"{name} is missing"
     too = " or missing" if feature.has_missing else ""

@@ -25,6 +25,7 @@ from dtgfn.tables import as_table, listing
 from dtgfn.tree_sets import TreeSet, take_trees
 from dtgfn.trees import route
 from dtgfn.uncertainty import check_level
+from dtgfn.visible import visible
 
 if TYPE_CHECKING:
     import pandas
@@ -144,8 +145,9 @@ def _interval_names(spec: ColumnSpec) -> list[str]:
     if not len(spec.thresholds):
         return ["any"]
     texts = [threshold_text(spec.thresholds, cut) for cut in range(len(spec.thresholds))]
-    middle = [f"{a} < {spec.name} <= {b}" for a, b in pairwise(texts)]
-    return [f"{spec.name} <= {texts[0]}", *middle, f"{spec.name} > {texts[-1]}"]
+    name = visible(spec.name)
+    middle = [f"{a} < {name} <= {b}" for a, b in pairwise(texts)]
+    return [f"{name} <= {texts[0]}", *middle, f"{name} > {texts[-1]}"]
 
 
 def tree_dependence(chosen: TreeSet, bins: Bins, codes: Codes, weight: Floats) -> Floats:

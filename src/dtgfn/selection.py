@@ -180,6 +180,8 @@ def _judge(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the error is in the table
             posterior = infer(X, y, **settings, **given)
+            if posterior.interrupted:  # and so is the comparison
+                raise KeyboardInterrupt
             mass, mass_error = log_prior_mass(
                 posterior.rows,
                 posterior.score,

@@ -201,6 +201,8 @@ def choose_temperature(
             left = max(time_budget - (begun - started), 0.05 * time_budget)
             seconds = left / (len(temperatures) - place)
         posterior = infer_at(float(temperature), seconds)
+        if posterior.interrupted:  # and so is the search
+            raise KeyboardInterrupt
         result = judge(posterior)
         table.append(
             {

@@ -19,6 +19,7 @@ from dtgfn.predict import sharpened, sharpness, tree_weights
 from dtgfn.specs import ColumnSpec
 from dtgfn.tables import as_table
 from dtgfn.trees import TreeBatch, route
+from dtgfn.visible import visible
 
 Which = TreeBatch | int | str | None
 
@@ -172,7 +173,7 @@ def leaf_text(chosen: TreeSet, b: int, node: int) -> str:
     if chosen.classes is None:
         return ", ".join(f"{number:.6g}" for number in chosen.value[b, node])
     best = int(np.argmax(chosen.value[b, node]))
-    return f"{chosen.outputs[best]}  {chosen.value[b, node, best]:.3f}"
+    return f"{visible(chosen.outputs[best])}  {chosen.value[b, node, best]:.3f}"
 
 
 class DrawnNode(NamedTuple):
