@@ -290,6 +290,20 @@ def test_a_model_is_written_though_nobody_reads_what_is_said_of_it(tmp_path):
     assert out.exists()
 
 
+def test_a_terminal_without_letters_gets_them_spelled_out_and_no_wrong_data(tmp_path):
+    table, out = tmp_path / "t.csv", tmp_path / "m.dtgfn"
+    table.write_text("a,y\n" + "1,größe\n2,漢\n" * 20, encoding="utf-8")
+    line = ["fit", table, "--target", "y", "--inference", "exact", "--max-depth", "1", "--out", out]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([*DTGFN, *line], capture_output=True, text=True, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gr\\xf6\\xdfe" in done.stdout
+    line = [*DTGFN, "predict", out, table, "--quiet"]
+    done = subprocess.run(line, capture_output=True, text=True, env=ascii_only)
+    assert done.returncode == 1
+    assert done.stderr.startswith("dtgfn: Standard output cannot hold ")
+
+
 def completed(words, **environment):
     """What a shell is offered for the last of these words."""
     asked = {"_DTGFN_COMPLETE": "complete_bash", "COMP_WORDS": words, **environment}

@@ -34,7 +34,7 @@ def say(text: str, end: str = "\n", head: str = "") -> None:
 
     A reader that went away, as ``head`` does, is no failure and no reason not to write files.
     """
-    _print(head + visible_lines(text) + end)
+    _print(_writable(head + visible_lines(text) + end, sys.stdout))
 
 
 def say_data(text: str) -> None:
@@ -63,11 +63,19 @@ def _print(text: str) -> bool:
 
 def note(sentence: str) -> None:
     """Tell on standard error, in one line, what is no part of the result."""
-    line = f"dtgfn: {visible(' '.join(sentence.split()))}"
+    tell(f"dtgfn: {' '.join(sentence.split())}")
+
+
+def tell(line: str) -> None:
+    """Print a line on standard error."""
     with suppress(OSError):  # a full disk, say: the exit code still tells
-        encoding = sys.stderr.encoding or "utf-8"
-        line = line.encode(encoding, "backslashreplace").decode(encoding)
-        print(line, file=sys.stderr, flush=True)
+        print(_writable(visible(line), sys.stderr), file=sys.stderr, flush=True)
+
+
+def _writable(text: str, stream: TextIO) -> str:
+    """Spell out letters that a stream of ASCII, say, cannot hold."""
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def print_json(value: dict[str, Any]) -> None:
