@@ -338,3 +338,13 @@ def test_numpy_is_no_excuse(folder, monkeypatch):
     rows.to_csv("holes.csv", index=False)
     assert dtgfn("predict", "model.dtgfn", "holes.csv").returncode == 0
     (folder / "holes.csv").unlink()
+
+
+def test_a_zero_byte_is_refused_wherever_it_is(tmp_path):
+    table = tmp_path / "t.csv"
+    for place in (0, 2000):  # beyond what is looked at first
+        rows = [f"{k % 7},x,{'pq'[k % 2]}" for k in range(2001)]
+        rows[place] = "1,x\0,p"
+        table.write_text("\n".join(["a,b,y", *rows, ""]))
+        done = dtgfn("fit", table, "--target", "y", "--out", tmp_path / "m.dtgfn")
+        assert "holds zero bytes" in one_sentence(done, 1)

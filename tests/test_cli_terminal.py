@@ -207,6 +207,103 @@ def test_an_interrupted_command_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_interrupted_training_is_kept_told_and_no_success(tmp_path, monkeypatch):
+    from dtgfn.engines.gfn import trainer
+
+    table, out = tmp_path / "t.csv", tmp_path / "m.dtgfn"
+    rows = np.random.default_rng(0).random((40, 3)).round(3)
+    rows[:, 2] = rows[:, 0] > rows[:, 1]
+    np.savetxt(table, rows, delimiter=",", header="a,b,y", comments="", fmt="%g")
+    real = trainer.step
+
+    def step(state):
+        real(state)
+        if state.step == 2:
+            os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does
+
+    monkeypatch.setattr(trainer, "step", step)
+    line = ("fit", table, "--target", "y", "--max-depth", "4", "--n-trees", "20", "--out", out)
+    more = ("--options", "objective=tb")  # which is not done after two steps
+    for asked in ((), ("--json",), ("--test-size", "0.2")):
+        done = dtgfn(*line, *more, "--quiet", *asked)
+        assert done.returncode == 130, done
+        assert f"dtgfn: interrupted: training ended early; {str(out)!r} holds" in done.stderr
+        assert dtgfn("predict", out, table).returncode == 0
+        out.unlink()
+    done = dtgfn(*line, *more, "--quiet", "--n-bags", "3")
+    assert (done.returncode, out.exists()) == (130, False)  # the other bags are not there
+
+
+def test_a_terminated_command_leaves_nothing_behind(tmp_path):
+    process = subprocess.Popen(
+        [*DTGFN, "fit", "-", "--target", "y", "--out", str(tmp_path / "m.dtgfn")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    process.stdin.write("a,y\n" + "1,2\n" * 100_000)  # more than a pipe holds, so it is being read
+    process.stdin.flush()
+    process.send_signal(signal.SIGTERM)
+    told = process.communicate(timeout=60)
+    assert (process.returncode, told[1]) == (143, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def with_streams(line, redirections):
+    """Run a command with streams as a shell redirects them."""
+    words = ["bash", "-c", f'"$0" "$@" {redirections}', *DTGFN, *map(str, line)]
+    return subprocess.run(words, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("ask", ["predict", "show", "--version"])
+def test_a_closed_standard_output_is_told(model, tmp_path, ask):
+    table = tmp_path / "t.csv"
+    table.write_text("x0,x1,x2\n0.1,0.2,0.3\n")
+    line = {"predict": ("predict", model, table), "show": ("show", model)}.get(ask, (ask,))
+    done = with_streams(line, ">&-")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "dtgfn: Standard output is closed; send it to a file, or to /dev/null.\n"
+    )
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+def test_without_a_standard_error_results_are_the_same(model, tmp_path, redirection):
+    table = tmp_path / "t.csv"
+    table.write_text("x0,x1,x2\n0.1,0.2,0.3\n")
+    done = with_streams(("predict", model, table), redirection)
+    assert (done.returncode, done.stdout) == (0, dtgfn("predict", model, table).stdout)
+    refused = with_streams(("predict", model, tmp_path / "nothing.csv"), redirection)
+    assert (refused.returncode, refused.stdout) == (1, "")
+
+
+def test_a_closed_standard_input_is_an_empty_one(model):
+    done = with_streams(("predict", model, "-"), "<&-")
+    assert done.returncode == 1
+    assert done.stderr.startswith("dtgfn: standard input is empty;")
+
+
+def test_a_model_is_written_though_nobody_reads_what_is_said_of_it(tmp_path):
+    table, out = tmp_path / "t.csv", tmp_path / "m.dtgfn"
+    table.write_text("a,y\n" + "1,2\n2,3\n" * 20)
+    line = ("fit", table, "--target", "y", "--inference", "exact", "--max-depth", "1", "--out", out)
+    done = with_streams(line, "| true; exit ${PIPESTATUS[0]}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert out.exists()
+
+
+def test_a_terminal_without_letters_gets_them_spelled_out_and_no_wrong_data(tmp_path):
+    table, out = tmp_path / "t.csv", tmp_path / "m.dtgfn"
+    table.write_text("a,y\n" + "1,größe\n2,漢\n" * 20, encoding="utf-8")
+    line = ["fit", table, "--target", "y", "--inference", "exact", "--max-depth", "1", "--out", out]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([*DTGFN, *line], capture_output=True, text=True, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gr\\xf6\\xdfe" in done.stdout
+    line = [*DTGFN, "predict", out, table, "--quiet"]
+    done = subprocess.run(line, capture_output=True, text=True, env=ascii_only)
+    assert done.returncode == 1
+    assert done.stderr.startswith("dtgfn: Standard output cannot hold ")
+
+
 def completed(words, **environment):
     """What a shell is offered for the last of these words."""
     asked = {"_DTGFN_COMPLETE": "complete_bash", "COMP_WORDS": words, **environment}

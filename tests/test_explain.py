@@ -22,7 +22,7 @@ from sklearn.inspection import (
 
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.bagging import Bags
-from dtgfn.binning import Binner, ColumnSpec, encode
+from dtgfn.binning import Binner, encode
 from dtgfn.conditions import (
     Turn,
     condition_text,
@@ -38,6 +38,7 @@ from dtgfn.importances import co_occurrence, column_gains, effective_trees, impo
 from dtgfn.predict import leaf_probabilities
 from dtgfn.rules import distinct_rules, leaf_rules
 from dtgfn.score import leaf_log_marginal, log_likelihood
+from dtgfn.specs import ColumnSpec
 from dtgfn.summary import summarise, summary_text
 from dtgfn.tables import as_table
 from dtgfn.tree_sets import take_trees

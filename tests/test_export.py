@@ -28,6 +28,7 @@ from dtgfn.shapley import shap_values
 from dtgfn.tables import as_table
 from dtgfn.tree_sets import take_trees
 from dtgfn.trees import route
+from dtgfn.visible import visible
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -202,7 +203,7 @@ def test_names_cannot_break_out_of_dot(name):
     shown, rows = labels[0].rsplit("\\n", 1)
     assert rows == "20 rows"
     plain = re.sub(r"\\(.)", r"\1", shown).replace("&amp;", "&")
-    assert plain == re.sub(r"[\n\t]", " ", name) + " <= 5"
+    assert plain == visible(name) + " <= 5"
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
@@ -217,7 +218,7 @@ def test_graphviz_reads_dot_and_shows_the_name(name):
     assert len(drawn["objects"]) == 3
     assert len(drawn["edges"]) == 2
     text = "".join(op["text"] for op in drawn["objects"][0]["_ldraw_"] if op["op"] == "T")
-    assert text == re.sub(r"[\n\t]", " ", name) + " <= 520 rows"
+    assert text == visible(name) + " <= 520 rows"
 
 
 @given(st.text())
@@ -237,7 +238,7 @@ def test_names_cannot_break_out_of_mermaid(name):
     assert lines[4:] == ["  n0 -->|yes| n1", "  n0 -->|no| n2"]
     label = re.fullmatch(r'  n0\["([^"<>`%{}]*)<br/>20 rows"\]', lines[1])[1]
     plain = re.sub(r"#(\d+);", lambda code: chr(int(code[1])), label)
-    assert plain == re.sub(r"[\n\t]", " ", name) + " <= 5"
+    assert plain == visible(name) + " <= 5"
 
 
 # Numbers.

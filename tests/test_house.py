@@ -12,6 +12,8 @@ SOURCE = Path(dtgfn.__file__).parent
 
 # Reading order is data-flow order: a file imports only from files above it.
 ORDER = [
+    "forks",
+    "visible",
     "colours",
     "checks",
     "whole_files",
@@ -25,6 +27,7 @@ ORDER = [
     "datasets.fetch",
     "datasets.lookup",
     "datasets",
+    "specs",
     "binning",
     "binning_state",
     "leaves",

@@ -14,6 +14,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import dtgfn.forks as _forks  # noqa: F401  (what is to happen at a fork must be known before it)
+
 if TYPE_CHECKING:
     from dtgfn.engines.exact import BudgetExceeded
     from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor

@@ -20,18 +20,10 @@ from scipy.special import stdtrit
 from scipy.stats import qmc
 from scipy.stats import t as student
 
-from dtgfn.binning import (
-    HALF,
-    NONE,
-    Binner,
-    ColumnSpec,
-    encode,
-    fit_binner,
-    matching_columns,
-    numbers_like,
-)
+from dtgfn.binning import HALF, NONE, Binner, encode, fit_binner, matching_columns
 from dtgfn.kernels import Codes, Floats
 from dtgfn.score import Rows
+from dtgfn.specs import ColumnSpec, numbers_like
 from dtgfn.tables import Column, Table
 from dtgfn.trees import TreeBatch
 

@@ -159,6 +159,8 @@ def infer_bagged(
             if not b:
                 raise
             break
+        if found.interrupted:  # the other bags would be trained as if nothing had happened
+            raise KeyboardInterrupt
         batches.append(_resampled(found, rng, features))
         rewards.append(log_reward(batches[-1], merged, score))
         outside.add(batches[-1], copies[b])

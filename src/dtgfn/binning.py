@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
 from numbers import Integral
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.tables import Column, Kind, Table, label, listing, parse_number, take
+from dtgfn.specs import ColumnSpec, Floats, category_places, numbers_like
+from dtgfn.tables import Column, Table, listing, take
+from dtgfn.visible import visible
 
 Binning = Literal["uniform", "quantile", "midpoint"]
 FeatureKind = Literal["number", "boolean", "category", "missing"]
-Floats = npt.NDArray[np.float64]
 
 MAX_THRESHOLDS = 65_000  # a code, with one more for missing, must fit in uint16
 MAX_CATEGORIES = 254
@@ -47,17 +47,6 @@ class Feature:
     def n_cuts(self) -> int:
         """Number of cuts a tree may choose from; no training code is larger."""
         return len(self.thresholds) + self.has_missing
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnSpec:
-    """What training taught about one column."""
-
-    name: str
-    kind: Kind
-    thresholds: Floats  # [q] as in Feature; empty for categories
-    categories: tuple[str, ...]  # sorted; of more than 254 the frequent ones, others are unseen
-    has_missing: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,48 +325,6 @@ def matching_columns(binner: Binner, table: Table, allow_extra: bool = False) ->
     return [given[name] for name in known]
 
 
-def _parse_truth(text: str) -> float | None:
-    return {"true": 1.0, "1": 1.0, "false": 0.0, "0": 0.0, "": math.nan}.get(text.strip().lower())
-
-
-def numbers_like(spec: ColumnSpec, column: Column) -> Floats:
-    """Numbers of a column that was a number or boolean in training, whatever it is now."""
-    if column.kind == "category":
-        parse = _parse_truth if spec.kind == "boolean" else parse_number
-        known = {text: parse(text) for text in dict.fromkeys(column.values.tolist()) if text}
-        bad: list[object] = [text for text, number in known.items() if number is None]
-        read = {text: 0.0 if number is None else number for text, number in known.items()}
-        numbers = np.array([read.get(text, math.nan) for text in column.values])
-    else:
-        numbers, bad = cast(Floats, column.values), []
-        if spec.kind == "boolean" and column.kind == "number":
-            bad = numbers[~np.isin(numbers, (0, 1)) & ~np.isnan(numbers)].tolist()
-    if bad and len(spec.thresholds):  # a column that was constant in training ignores all
-        wanted = "true or false" if spec.kind == "boolean" else "a number"
-        raise ValueError(
-            f"Column {spec.name!r} was a {spec.kind} in training but now holds {bad[0]!r}; "
-            f"give {wanted}, or leave it empty."
-        )
-    return numbers
-
-
-def category_places(spec: ColumnSpec, column: Column) -> npt.NDArray[np.int16]:
-    """Place of every row's category in spec.categories, their number if missing, else -1."""
-    place: dict[object, int] = {text: index for index, text in enumerate(spec.categories)}
-    cells: Iterable[Any] = column.values.tolist()
-    if column.kind != "category":  # a batch may hold only the categories that look like numbers
-        parse = _parse_truth if column.kind == "boolean" else parse_number
-        spelled = {parse(text): text for text in spec.categories}
-        texts: dict[float, str | None] = {}
-        distinct = np.unique(cast(Floats, column.values))
-        for value in distinct[~np.isnan(distinct)].tolist():
-            text = str(bool(value)) if column.kind == "boolean" else label(value)
-            texts[value] = text if text in place else spelled.get(value, text)
-        cells = map(texts.get, cells)  # NaN is not in there: None
-    place[None] = len(spec.categories)
-    return np.fromiter(map(place.get, cells, repeat(-1)), np.int16, len(column.values))
-
-
 def rule(feature: Feature, cut: int) -> tuple[str, str]:
     """Words for the left and the right side of a cut.
 
@@ -388,9 +335,10 @@ def rule(feature: Feature, cut: int) -> tuple[str, str]:
         raise ValueError(
             f"Feature {feature.name!r} has {feature.n_cuts} cuts; there is no cut {cut}."
         )
-    name = feature.name
+    name = visible(feature.name)
     if feature.kind == "category":
-        return f"{name} is not {feature.category}", f"{name} is {feature.category}"
+        category = visible(str(feature.category))
+        return f"{name} is not {category}", f"{name} is {category}"
     if feature.kind == "missing" or cut == len(feature.thresholds):
         return f"{name} is present", f"{name} is missing"
     too = " or missing" if feature.has_missing else ""

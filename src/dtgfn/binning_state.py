@@ -7,7 +7,8 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from dtgfn.binning import MAX_CATEGORIES, Binner, ColumnSpec, check_settings
+from dtgfn.binning import MAX_CATEGORIES, Binner, check_settings
+from dtgfn.specs import ColumnSpec
 from dtgfn.tables import Kind, listing
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dtgfn.binning import Binner, threshold_text
 from dtgfn.trees import TreeBatch
+from dtgfn.visible import visible
 
 
 class Turn(NamedTuple):
@@ -111,18 +112,19 @@ def _narrow_choice(binner: Binner, now: Condition, turn: Turn) -> Choice:
 def condition_text(binner: Binner, condition: Condition) -> str:
     """Words for a condition, in the user's units."""
     spec = binner.columns[condition.column]
+    name = visible(spec.name)
     if isinstance(condition, Choice):
-        return f"{spec.name} {_choice_words(condition)}"
+        return f"{name} {_choice_words(condition)}"
     known = _interval_words(binner, condition)
     if known is not None:
-        return f"{spec.name} {known}"
+        return f"{name} {known}"
     low, high = _bounds(binner, condition)
     if low is not None and high is not None:
-        return f"{low} < {spec.name} <= {high}"
+        return f"{low} < {name} <= {high}"
     if high is not None:
-        return f"{spec.name} <= {high}"
+        return f"{name} <= {high}"
     may_miss = spec.has_missing and condition.highest > len(spec.thresholds)
-    return f"{spec.name} > {low}" + (" or missing" if may_miss else "")
+    return f"{name} > {low}" + (" or missing" if may_miss else "")
 
 
 def met_text(binner: Binner, condition: Condition, cell: str | None, known: bool = True) -> str:
@@ -131,21 +133,22 @@ def met_text(binner: Binner, condition: Condition, cell: str | None, known: bool
     ``known`` tells whether training had this category.
     """
     spec = binner.columns[condition.column]
+    name, cell = visible(spec.name), None if cell is None else visible(cell)
     if isinstance(condition, Choice):
-        return f"{spec.name} {_met_choice(condition, cell, known)}"
+        return f"{name} {_met_choice(condition, cell, known)}"
     words = _interval_words(binner, condition)
     if words == "is missing":
-        return f"{spec.name} is missing"
+        return f"{name} is missing"
     low, high = _bounds(binner, condition)
     if cell is None:
         side = "true" if spec.kind == "boolean" else f"above {low}"
-        return f"{spec.name} is missing, as good as {side}"
+        return f"{name} is missing, as good as {side}"
     if words == "is present":
-        return f"{spec.name} = {cell} is present"
+        return f"{name} = {cell} is present"
     if spec.kind == "boolean":
-        return f"{spec.name} is {cell}"
+        return f"{name} is {cell}"
     sides = [f"above {low}"] * (low is not None) + [f"at most {high}"] * (high is not None)
-    return f"{spec.name} = {cell} is {' and '.join(sides)}"
+    return f"{name} = {cell} is {' and '.join(sides)}"
 
 
 def _interval_words(binner: Binner, condition: Interval) -> str | None:
@@ -173,7 +176,7 @@ def _bounds(binner: Binner, condition: Interval) -> tuple[str | None, str | None
 
 def _choice_words(condition: Choice) -> str:
     if condition.only is not None:
-        return f"is {condition.only}"
+        return f"is {visible(condition.only)}"
     if condition.missing:
         return "is missing"
     parts = ["present"] * (condition.missing is False) + [_none_of(condition)] * bool(
@@ -193,5 +196,5 @@ def _met_choice(condition: Choice, cell: str | None, known: bool) -> str:
 
 def _none_of(condition: Choice) -> str:
     if len(condition.excluded) == 1:
-        return f"not {condition.excluded[0]}"
-    return f"none of {', '.join(condition.excluded)}"
+        return f"not {visible(condition.excluded[0])}"
+    return f"none of {', '.join(map(visible, condition.excluded))}"

@@ -142,6 +142,8 @@ def infer_view(
         **options,
     )
     alone = n_trees == 1
+    if posterior.interrupted:  # the other views would be trained as if nothing had happened
+        raise KeyboardInterrupt
     trees = posterior.best_tree if alone else posterior.trees
     return View(
         columns=columns,

@@ -21,6 +21,7 @@ from dtgfn.tree_sets import (
     split_text,
     take_tree,
 )
+from dtgfn.visible import visible
 
 
 def tree_text(source: Any, tree: Which = "best") -> str:
@@ -101,9 +102,9 @@ class DecisionPath:
         if self.counts is None:
             head, mix = f"The tree says {self.said}", ""
         else:
-            head = f"The tree says {self.vote} (probability {self.value.max():.3f})"
+            head = f"The tree says {visible(str(self.vote))} (probability {self.value.max():.3f})"
             each = zip(self.outputs, self.counts, strict=True)
-            mix = ": " + ", ".join(f"{number_text(n)} {name}" for name, n in each if n > 0)
+            mix = ": " + ", ".join(f"{number_text(n)} {visible(name)}" for name, n in each if n > 0)
         if self.conditions:
             head = "\n".join([f"{head}, because", *(f"- {text}" for text in self.conditions)])
         else:

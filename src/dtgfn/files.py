@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from dtgfn.progress import Progress, silent
 from dtgfn.tables import (
@@ -29,6 +29,11 @@ from dtgfn.tables import (
 
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 _TABS = (".tsv", ".tsv.gz")
+# what pandas.read_csv takes for missing
+_MISSING = [
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+]  # fmt: skip
 _PADDED = re.compile(r"0\d+")
 N_LOOKED_AT = 1000  # records
 
@@ -120,6 +125,11 @@ def _plain_errors(what: str) -> Iterator[None]:
         raise TableError(f"{what} is not UTF-8 text ({why}); save it as UTF-8.") from None
     except (csv.Error, EOFError, zlib.error, OSError) as error:
         reason = getattr(error, "strerror", None) or str(error)
+        if "field limit" in reason:
+            reason = (
+                f"a cell has more than {csv.field_size_limit()} characters; drop that column, or "
+                "close the quote that was left open"
+            )
         raise TableError(f"{what} cannot be read: {reason.rstrip('.')}.") from None
 
 
@@ -134,9 +144,7 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
             )
             raise TableError(f"{what} {wrong}; give it names in the first line, then rows.")
         if any("\0" in cell for record in first for cell in record):
-            raise TableError(
-                f"{what} holds zero bytes, which no text has; save it as CSV in UTF-8, not UTF-16."
-            )
+            _refuse_zero_bytes(what)
         names = [name.strip() for name in first[0]]
         if "" in names:
             at_end = names.index("") + 1 == len(names) > 1
@@ -174,6 +182,11 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
             raise TableError(f"{what} cannot be read: {str(error).strip()}.") from None
         if frame.iloc[:, -1].isna().any():  # so pandas may have filled up a short row
             _refuse_ragged(stream, what, separator, len(names))
+    for name, values in frame.select_dtypes(exclude="number").items():
+        if any("\0" in text for text in values.unique() if isinstance(text, str)):
+            _refuse_zero_bytes(what)
+        # beside whole numbers beyond 64 bits pandas leaves the marks as text
+        frame[name] = values.mask(values.isin(_MISSING))
     _refuse_infinity(frame, what)
     _warn_of_padding(names, first[1:], text_columns)
     columns = [
@@ -181,6 +194,12 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
         for column in as_table(frame).columns
     ]
     return Table(tuple(columns), len(frame), named=True)
+
+
+def _refuse_zero_bytes(what: str) -> NoReturn:
+    raise TableError(
+        f"{what} holds zero bytes, which no text has; save it as CSV in UTF-8, not UTF-16."
+    )
 
 
 def _warn_of_padding(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dtgfn.kernels import Codes, Floats, Ints, as_codes
-from dtgfn.leaves import LeafModel, add_row
+from dtgfn.leaves import LeafModel, add_row, check_targets
 from dtgfn.pieces import Threads
 from dtgfn.trees import TreeBatch
 

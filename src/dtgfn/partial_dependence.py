@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dtgfn.binning import Binner, ColumnSpec, encode, threshold_text
+from dtgfn.binning import Binner, encode, threshold_text
 from dtgfn.kernels import Codes, Floats, Longs, distinct_codes
 from dtgfn.nodes import predicted
 from dtgfn.posterior import TreePosterior, as_posterior
 from dtgfn.predict import average_outputs, knows_average, sharpness
 from dtgfn.score import merge_rows
+from dtgfn.specs import ColumnSpec
 from dtgfn.tables import as_table, listing
 from dtgfn.tree_sets import TreeSet, take_trees
 from dtgfn.trees import route
 from dtgfn.uncertainty import check_level
+from dtgfn.visible import visible
 
 if TYPE_CHECKING:
     import pandas
@@ -143,8 +145,9 @@ def _interval_names(spec: ColumnSpec) -> list[str]:
     if not len(spec.thresholds):
         return ["any"]
     texts = [threshold_text(spec.thresholds, cut) for cut in range(len(spec.thresholds))]
-    middle = [f"{a} < {spec.name} <= {b}" for a, b in pairwise(texts)]
-    return [f"{spec.name} <= {texts[0]}", *middle, f"{spec.name} > {texts[-1]}"]
+    name = visible(spec.name)
+    middle = [f"{a} < {name} <= {b}" for a, b in pairwise(texts)]
+    return [f"{name} <= {texts[0]}", *middle, f"{name} > {texts[-1]}"]
 
 
 def tree_dependence(chosen: TreeSet, bins: Bins, codes: Codes, weight: Floats) -> Floats:

@@ -104,6 +104,11 @@ class TreePosterior:
         )
 
     @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended training, so that this is what was learned by then."""
+        return bool(self.diagnostics.get("stopped_because") == "interrupted")
+
+    @property
     def class_names(self) -> list[str]:
         """The classes as text."""
         if self.classes is None:

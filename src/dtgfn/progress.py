@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from dtgfn.visible import visible
+
 PATIENCE = 0.5  # seconds before a bar appears: what is done by then needs none
 LOG_EVERY = 15.0  # seconds between the lines of a log
 
@@ -57,19 +59,19 @@ def _bars(console: Any) -> Iterator[Progress]:
     from rich.progress import Progress as Bars
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # a file may be called [/b].csv
         BarColumn(),
         TextColumn("{task.fields[done]:>4}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[detail]}"),
+        TextColumn("{task.fields[detail]}", markup=False),
     )
     bars = Bars(*columns, console=console, transient=True)
     tasks: dict[str, Any] = {}
 
     def show(stage: str, share: float | None, detail: str = "") -> None:
         if stage not in tasks:
-            tasks[stage] = bars.add_task(stage, total=None, detail="", done="")
+            tasks[stage] = bars.add_task(visible(stage), total=None, detail="", done="")
         bars.update(
             tasks[stage],
             total=None if share is None else 1.0,  # without a total the bar pulses
@@ -97,7 +99,7 @@ def _lines() -> Iterator[Progress]:
 
     def show(stage: str, share: float | None, detail: str = "") -> None:
         done = "" if share is None else f" {share:.0%}"
-        now[:] = stage + done, f", {detail}" if detail else ""
+        now[:] = visible(stage) + done, f", {detail}" if detail else ""
 
     def tell() -> None:
         while not over.wait(LOG_EVERY):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dtgfn.binning import Binner
 from dtgfn.conditions import Condition, condition_text, gather_conditions, paths_to_leaves
 from dtgfn.tree_sets import TreeSet, Which, take_trees
+from dtgfn.visible import visible
 
 if TYPE_CHECKING:
     import pandas
@@ -87,7 +88,7 @@ def _record(chosen: TreeSet, b: int, node: int, texts: list[str]) -> dict[str, A
         "rule": " and ".join(texts) or ALWAYS,
         "n_conditions": len(texts),
         "rows": float(chosen.rows[b, node]),
-        **{name if chosen.classes is None else f"P({name})": said for name, said in value},
+        **{name if chosen.classes is None else f"P({visible(name)})": said for name, said in value},
     }
 
 

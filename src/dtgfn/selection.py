@@ -192,6 +192,8 @@ def _judge(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the error is in the table
             posterior = infer(X, y, **settings, **given)
+            if posterior.interrupted:  # and so is the comparison
+                raise KeyboardInterrupt
             if seconds is not None:  # of what the posterior has left, scoring needs some, too
                 seconds = max(0.5 * (seconds - (time.monotonic() - begun)), LEAST * seconds)
             mass, mass_error = log_prior_mass(

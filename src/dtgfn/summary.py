@@ -11,6 +11,7 @@ from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain import tree_text
 from dtgfn.verdict import verdict
+from dtgfn.visible import visible
 
 
 def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
@@ -108,10 +109,11 @@ def summary_text(summary: dict[str, Any], n_columns: int = 15) -> str:
         "",
         "Probability that a column is used:",
     ]
-    width = max(len(column["name"]) for column in summary["columns"][:n_columns])
-    for column in summary["columns"][:n_columns]:
-        bar = "#" * round(20 * column["inclusion"])
-        lines.append(f"  {column['name']:<{width}}  {column['inclusion']:.3f}  {bar}".rstrip())
+    shown = [(visible(c["name"]), c["inclusion"]) for c in summary["columns"][:n_columns]]
+    width = max(len(name) for name, _ in shown)
+    for name, inclusion in shown:
+        bar = "#" * round(20 * inclusion)
+        lines.append(f"  {name:<{width}}  {inclusion:.3f}  {bar}".rstrip())
     if len(summary["columns"]) > n_columns:
         lines.append(f"  ... and {len(summary['columns']) - n_columns} more (--json lists all)")
     return "\n".join(lines)

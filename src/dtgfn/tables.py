@@ -7,17 +7,19 @@ import difflib
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from os import PathLike
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
 Kind = Literal["number", "boolean", "category"]
 Values = npt.NDArray[np.float64] | npt.NDArray[np.object_]
+
+EXACT = 2**53  # from here on float64 does not tell all whole numbers apart
 
 _TEXT_TYPES = (str, bytes)
 _TRUTH_TYPES = (bool, np.bool_)
@@ -35,11 +37,16 @@ class Column:
 
     ``values`` [n] of a number are float64 with NaN for missing, of a boolean float64 0 or 1 with
     NaN for missing, of a category an object array of str with None for missing.
+
+    The kind is that of the whole column.  Where it hides what single cells are (1 beside True, or
+    beside text), ``cells`` [n] tells: None, str, bool, int or float.  So a cell is coded by what it
+    is, whatever stands in the other rows.
     """
 
     name: str
     kind: Kind
     values: Values
+    cells: npt.NDArray[np.object_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +77,14 @@ def take(table: Table, rows: npt.ArrayLike) -> Table:
     chosen = np.asarray(rows)
     if chosen.dtype != np.bool_:
         chosen = chosen.astype(np.intp)
-    columns = tuple(Column(old.name, old.kind, old.values[chosen]) for old in table.columns)
+    columns = tuple(
+        replace(
+            old,
+            values=old.values[chosen],
+            cells=None if old.cells is None else old.cells[chosen],
+        )
+        for old in table.columns
+    )
     n_rows = int(chosen.sum()) if chosen.dtype == np.bool_ else len(chosen)
     return Table(columns, n_rows, table.named)
 
@@ -123,7 +137,7 @@ def label(value: object) -> str:
     """
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if isinstance(value, float | np.floating | Decimal):
+    if isinstance(value, float | np.floating | Decimal | Fraction):
         number = float(value)
         return str(int(number)) if number.is_integer() else str(number)
     return str(value)
@@ -307,17 +321,44 @@ def _from_objects(name: str, values: npt.NDArray[np.object_]) -> Column:
         readable = issubclass(kind_of_cell, _TEXT_TYPES + _NUMBER_TYPES)
         if not readable or issubclass(kind_of_cell, np.timedelta64):
             _refuse_type(name, kind_of_cell)
-    if all(issubclass(kind_of_cell, _NUMBER_TYPES) for kind_of_cell in types):
-        truth = bool(types) and all(issubclass(cell, _TRUTH_TYPES) for cell in types)
-        numbers = np.full(len(values), np.nan)
-        try:
-            numbers[~missing] = present.astype(np.float64)
-        except OverflowError:  # a Python int beyond float64
-            _refuse_infinity(name, None)
-        return _numeric(name, "boolean" if truth else "number", numbers)
+    texts = {cell for cell in types if issubclass(cell, _TEXT_TYPES)}
+    truths = {cell for cell in types if issubclass(cell, _TRUTH_TYPES)}
+    numbers = _numbers_among(name, values, missing, texts)
+    mixed = sum(map(bool, (texts, truths, types - texts - truths))) > 1
+    mixed = mixed or bool((np.abs(numbers) >= EXACT).any())
+    cells = np.fromiter(map(_plain, values, missing), object, len(values)) if mixed else None
+    if not texts:
+        kind: Kind = "boolean" if truths and truths == types else "number"
+        return Column(name, kind, numbers, cells)
     labels = np.full(len(values), None, dtype=object)
     labels[~missing] = present if types == {str} else list(map(label, present))
-    return Column(name, "category", labels)
+    return Column(name, "category", labels, cells)
+
+
+def _numbers_among(
+    name: str, values: npt.NDArray[np.object_], missing: npt.NDArray[np.bool_], texts: set[type]
+) -> npt.NDArray[np.float64]:
+    """Numbers of the cells [n] that are some, NaN of the others; infinity is refused in any."""
+    numbers = np.full(len(values), np.nan)
+    wanted = ~missing
+    if texts:
+        wanted &= [type(cell) not in texts for cell in values]
+    try:
+        numbers[wanted] = values[wanted].astype(np.float64)
+    except OverflowError:  # a Python int beyond float64
+        _refuse_infinity(name, None)
+    return _numeric(name, "number", numbers).values.astype(np.float64, copy=False)
+
+
+def _plain(cell: Any, missing: bool) -> str | bool | int | float | None:
+    """One of few types that says what a cell is."""
+    if missing:
+        return None
+    if isinstance(cell, _TEXT_TYPES):
+        return label(cell)
+    if isinstance(cell, _TRUTH_TYPES):
+        return bool(cell)
+    return int(cell) if isinstance(cell, int | np.integer) else float(cell)
 
 
 def numbers_if_all_parse(column: Column) -> Column:
@@ -328,7 +369,8 @@ def numbers_if_all_parse(column: Column) -> Column:
         if number is None or column.kind != "category":
             return column
         numbers.append(number)
-    return Column(column.name, "number", np.array(numbers))
+    texts = cast(npt.NDArray[np.object_], column.values)
+    return Column(column.name, "number", np.array(numbers), texts)
 
 
 def _numeric(name: str, kind: Kind, values: npt.NDArray[np.float64]) -> Column:

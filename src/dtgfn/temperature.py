@@ -218,6 +218,8 @@ def choose_temperature(
             posterior = infer_at(
                 float(temperature), max(time_budget - (time.monotonic() - started), seconds)
             )
+        if posterior.interrupted:  # and so is the search
+            raise KeyboardInterrupt
         inferred = time.monotonic()
         result = judge(posterior)
         judging = time.monotonic() - inferred

@@ -9,15 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.binning import Binner, ColumnSpec, encode, rule
+from dtgfn.binning import Binner, encode, rule
 from dtgfn.consensus import consensus_tree
 from dtgfn.distances import tally
 from dtgfn.kernels import Codes, Floats
 from dtgfn.nodes import describe_nodes
 from dtgfn.posterior import TreePosterior, as_posterior
 from dtgfn.predict import sharpened, sharpness, tree_weights
+from dtgfn.specs import ColumnSpec
 from dtgfn.tables import as_table
 from dtgfn.trees import TreeBatch, route
+from dtgfn.visible import visible
 
 Which = TreeBatch | int | str | None
 
@@ -171,7 +173,7 @@ def leaf_text(chosen: TreeSet, b: int, node: int) -> str:
     if chosen.classes is None:
         return ", ".join(f"{number:.6g}" for number in chosen.value[b, node])
     best = int(np.argmax(chosen.value[b, node]))
-    return f"{chosen.outputs[best]}  {chosen.value[b, node, best]:.3f}"
+    return f"{visible(chosen.outputs[best])}  {chosen.value[b, node, best]:.3f}"
 
 
 class DrawnNode(NamedTuple):

@@ -1,6 +1,7 @@
 """The command line: one file per command, and what they share.
 
-Exit codes: 0 done, 1 refused or failed, 2 misuse, 130 interrupted (nothing is half-written).
+Exit codes: 0 done, 1 refused or failed, 2 misuse, 130 interrupted, 143
+terminated (nothing is half-written).
 """
 
 import sys

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from typing import Annotated
 
 import typer
 
 import dtgfn
 from dtgfn.cli import bench, data
-from dtgfn.cli.console import note
+from dtgfn.cli.console import note, open_streams
 from dtgfn.cli.demo import demo
 from dtgfn.cli.diagnose import diagnose
 from dtgfn.cli.export import export
@@ -37,14 +39,28 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")
 
 
+class Terminated(BaseException):
+    """SIGTERM, as an exception, so that bars and half-written files are cleared away."""
+
+
+def _terminate(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the second one does not wait
+    raise Terminated
+
+
 def main() -> None:
     """Run the command line; a user's mistake ends in one sentence on standard error."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
     # Else numba's messages are coloured by a library that writes an escape code at the end.
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     try:
+        open_streams()
         code = app(prog_name="dtgfn", standalone_mode=False)
     except KeyboardInterrupt:
         code = 130
+    except Terminated:
+        code = 143
     except SystemExit:  # only from rich and click, when the reader of the help goes away
         code = 0
     except typer.Abort:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dtgfn.cli.console import say
+from dtgfn.cli.console import say, tell
 from dtgfn.cli.options import names as split_names
 
 if TYPE_CHECKING:
@@ -111,10 +111,10 @@ def run(
         if not only_methods and not only_tables and path.exists():
             store.compact(partial(_wanted, experiment, quick))
         page = _write_page(experiment, Store(path), folder, quick)
-        typer.echo(f"{experiment.name}: {page}", err=True)
+        tell(f"{experiment.name}: {page}")
     if failed:
         count = "1 cell" if len(failed) == 1 else f"{len(failed)} cells"
-        typer.echo(f"{count} failed; the tables say why.", err=True)
+        tell(f"{count} failed; the tables say why.")
         raise typer.Exit(1)
 
 
@@ -169,10 +169,9 @@ def _check_names(
 
 def _announce(experiment: Experiment, plan: Plan, workers: int) -> None:
     known = f", about {_duration(plan.seconds)}" if plan.seconds and plan.pending else ""
-    typer.echo(
+    tell(
         f"{experiment.name}: {len(plan.pending)} of {plan.n_cells} cells to measure in "
-        f"{workers} processes{known}",
-        err=True,
+        f"{workers} processes{known}"
     )
 
 
@@ -203,7 +202,7 @@ def _reporting(experiment: Experiment) -> Iterator[Report]:
                 show(experiment.name, done / total, f"{what}, {_duration(left)} left")
             if told or not on_terminal:
                 line = f"{experiment.name} {done}/{total} {what}{told}, {_duration(left)} left"
-                typer.echo(line, err=True)
+                tell(line)
 
         yield report
 

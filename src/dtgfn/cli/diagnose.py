@@ -104,9 +104,9 @@ def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosteri
 
 def _print(told: dict[str, Any]) -> None:
     """Write levels, numbers and sentences."""
-    say(f"{paint(told['level'].upper(), COLOURS[told['level']])}  {told['sentence']}")
+    say(f"  {told['sentence']}", head=paint(told["level"].upper(), COLOURS[told["level"]]))
     for item in told["items"]:
         level = paint(f"{item['level']:<7}", COLOURS[item["level"]])
-        say(f"\n{level}  {item['name']}: {item['text']}")
+        say(f"  {item['name']}: {item['text']}", head=f"\n{level}")
         say(textwrap.fill(in_flags(item["sentence"]), WIDTH, initial_indent=" " * 9,
                           subsequent_indent=" " * 9))  # fmt: skip

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from dtgfn.cli.console import say
+from dtgfn.cli.console import say, say_data
 from dtgfn.cli.models import load_with_posterior
 from dtgfn.cli.options import MisuseError, Model, Quiet
-from dtgfn.cli.outputs import check_out, table_bytes, write_whole
+from dtgfn.cli.outputs import SafeCsv, check_out, check_safe_csv, table_bytes, write_whole
 from dtgfn.cli.parameters import check_choice, complete
+from dtgfn.visible import visible_json
 
 # Of each format the suffixes that tell it.
 SUFFIXES = {
@@ -45,6 +46,7 @@ def export(
             autocompletion=complete(TREES),
         ),
     ] = "best",
+    safe_csv: SafeCsv = False,
     quiet: Quiet = False,
 ) -> None:
     """Write trees as rules, Graphviz, Mermaid, JSON or ONNX.
@@ -70,6 +72,7 @@ def export(
             "dtgfn.load(path).export('sklearn') has it."
         )
     check_choice("--format", chosen, tuple(SUFFIXES))
+    check_safe_csv(safe_csv, is_csv=chosen == "rules" and not out.lower().endswith(".parquet"))
     if chosen == "onnx" and out == "-":
         raise MisuseError("--format onnx is not text; name a file with --out.")
     if out != "-":
@@ -78,9 +81,10 @@ def export(
     fitted = load_with_posterior(model, "export")
     with progress_bar(not quiet) as progress:
         progress(f"writing {chosen}", None)
-        content = _content(fitted, chosen, which, Path(out))
+        content = _content(fitted, chosen, which, Path(out), safe_csv)
     if out == "-":
-        say(content.decode().rstrip("\n"))
+        text = content.decode().rstrip("\n") + "\n"
+        say_data(visible_json(text) if chosen == "json" else text)
     else:
         write_whole(Path(out), content)
         say(f"Written to {out}")
@@ -107,14 +111,14 @@ def _which(tree: str) -> int | str:
     raise MisuseError(f"--tree {tree} names no tree; give {', '.join(TREES)} or a place from 0.")
 
 
-def _content(model: Any, format: str, which: int | str, out: Path) -> bytes:
+def _content(model: Any, format: str, which: int | str, out: Path, safe_csv: bool) -> bytes:
     """A file's content."""
     from dtgfn.export import export
     from dtgfn.rules import distinct_rules, leaf_rules
 
     if format == "rules":
         frame = distinct_rules(model) if which == "all" else leaf_rules(model, which)
-        return table_bytes(frame, out)
+        return table_bytes(frame, out, safe_csv)
     made = export(model, format, trees=which)
     content = made.encode() if isinstance(made, str) else bytes(made.SerializeToString())
     return gzip.compress(content, mtime=0) if out.suffix.lower() == ".gz" else content

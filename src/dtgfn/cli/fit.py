@@ -108,16 +108,22 @@ def fit(
     with noted_warnings():
         model.fit(rows.table, rows.y, sample_weight=rows.weight)
     save(model, out)
+    interrupted = getattr(getattr(model, "posterior_", None), "interrupted", False)
+    if interrupted:
+        note(f"interrupted: training ended early; {str(out)!r} holds what was learned by then.")
+        others = None
     summary: dict[str, Any] = {**summarise(model), "out": str(out)}
     if others is not None:
         summary["held_out"] = score(model, *others, shown)
     if as_json:
         print_json(summary)
-        return
-    say(summary_text(summary))
-    if "held_out" in summary:
-        say(f"\n{held_out_text(summary['held_out'])}")
-    say(f"\nWritten to {out}")
+    else:
+        say(summary_text(summary))
+        if "held_out" in summary:
+            say(f"\n{held_out_text(summary['held_out'])}")
+        say(f"\nWritten to {out}")
+    if interrupted:
+        raise typer.Exit(130)
 
 
 class _Rows(NamedTuple):

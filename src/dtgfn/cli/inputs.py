@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dtgfn.cli.console import note
@@ -132,7 +133,7 @@ def text_columns_of(model: Any) -> list[str]:
 
 def columns_for(model: Any, table: Table) -> Table:
     """Return the columns that a model was fitted with; others, as the target, do not matter."""
-    from dtgfn.tables import Column, Table, listing
+    from dtgfn.tables import Table, listing
 
     wanted = model.binner_.column_names
     if hasattr(model, "feature_names_in_") or set(wanted) <= set(table.names):
@@ -147,9 +148,7 @@ def columns_for(model: Any, table: Table) -> Table:
         f"{listing(table.names)}."
     )
     renamed = zip(wanted, table.columns, strict=True)
-    return Table(
-        tuple(Column(name, old.kind, old.values) for name, old in renamed), table.n_rows, True
-    )
+    return Table(tuple(replace(old, name=name) for name, old in renamed), table.n_rows, True)
 
 
 def named_columns(wanted: Sequence[str], table: Table) -> Table:

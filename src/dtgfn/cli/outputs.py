@@ -6,13 +6,19 @@ import gzip
 import io
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from dtgfn.cli.options import MisuseError
 
 if TYPE_CHECKING:
     import pandas
 
+FORMULA = tuple("=+-@＝＋－＠")  # also as Chinese and Japanese write them
+SafeCsv = Annotated[
+    bool, typer.Option("--safe-csv", help="Put ' before text that a spreadsheet would run (=...).")
+]
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
 
@@ -46,7 +52,13 @@ def check_table_suffix(path: Path) -> None:
             ) from None
 
 
-def table_bytes(frame: pandas.DataFrame, path: Path) -> bytes:
+def check_safe_csv(safe: bool, is_csv: bool) -> None:
+    """Refuse a flag that would do nothing."""
+    if safe and not is_csv:
+        raise MisuseError("--safe-csv is for CSV and TSV, which spreadsheets open; leave it out.")
+
+
+def table_bytes(frame: pandas.DataFrame, path: Path, safe_csv: bool) -> bytes:
     """A table in the format that a file's suffix tells."""
     name = path.name.lower()
     if name.endswith(".parquet"):
@@ -54,8 +66,36 @@ def table_bytes(frame: pandas.DataFrame, path: Path) -> bytes:
         frame.to_parquet(buffer, index=False)
         return buffer.getvalue()
     separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
-    content: bytes = frame.to_csv(index=False, sep=separator).encode()
+    content = csv_text(frame, separator=separator, safe=safe_csv).encode()
     return gzip.compress(content, mtime=0) if name.endswith(".gz") else content
+
+
+def csv_text(
+    frame: pandas.DataFrame, *, separator: str = ",", header: bool = True, safe: bool = False
+) -> str:
+    """A table as CSV; if ``safe``, one that no spreadsheet takes for formulas."""
+    if safe:
+        text_columns = frame.select_dtypes(exclude=["number", "bool"]).columns
+        frame = frame.assign(**{name: frame[name].map(_defused) for name in text_columns})
+        frame = frame.rename(columns=_defused)
+    text: str = frame.to_csv(index=False, sep=separator, header=header)
+    return text
+
+
+def _defused(cell: object) -> object:
+    """Text that a spreadsheet would run gets a quote before it; numbers, also as text, are safe.
+
+    >>> [_defused(cell) for cell in ("=1+1", "-1.5", "-x", -1.5, "a=b", " @x")]
+    ["'=1+1", '-1.5', "'-x", -1.5, 'a=b', "' @x"]
+    """
+    from dtgfn.tables import parse_number
+
+    runs = isinstance(cell, str) and (
+        cell.startswith(("\t", "\r", "\n")) or cell.lstrip()[:1] in FORMULA
+    )
+    if not runs or parse_number(str(cell)) is not None:
+        return cell
+    return f"'{cell}"
 
 
 def write_whole(path: Path, content: bytes) -> None:

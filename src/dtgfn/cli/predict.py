@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from dtgfn.cli import inputs
-from dtgfn.cli.console import print_json, say
+from dtgfn.cli.console import print_json, say, say_data
 from dtgfn.cli.models import load_model
 from dtgfn.cli.options import AsJson, Data, MisuseError, Model, Quiet, Separator, names
-from dtgfn.cli.outputs import check_out, check_table_suffix, table_bytes, write_whole
+from dtgfn.cli.outputs import (
+    SafeCsv,
+    check_out,
+    check_safe_csv,
+    check_table_suffix,
+    csv_text,
+    table_bytes,
+    write_whole,
+)
 from dtgfn.cli.parameters import check_choice, complete, number, read_value, weights
 
 if TYPE_CHECKING:
@@ -61,6 +69,7 @@ def predict(
     keep: Annotated[str, typer.Option(help="Columns to copy, with commas.")] = "",
     drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
     separator: Separator = None,
+    safe_csv: SafeCsv = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -79,6 +88,9 @@ def predict(
     import pandas
 
     level = None if interval is None else read_value("--interval", interval, number)
+    check_safe_csv(
+        safe_csv, is_csv=not as_json if out == "-" else not out.lower().endswith(".parquet")
+    )
     if out != "-":
         check_out(Path(out), data, model)
         check_table_suffix(Path(out))
@@ -93,11 +105,11 @@ def predict(
     if out == "-" and not as_json:  # as they come, but not into the bar
         for piece in list(pieces) if sys.stdout.isatty() else pieces:
             part = _beside(copies.iloc[piece.index], piece)
-            say(part.to_csv(index=False, header=bool(piece.index[0] == 0)), end="")
+            say_data(csv_text(part, header=bool(piece.index[0] == 0), safe=safe_csv))
         return
     frame = _beside(copies, pandas.concat(list(pieces)))
     if out != "-":
-        write_whole(Path(out), table_bytes(frame, Path(out)))
+        write_whole(Path(out), table_bytes(frame, Path(out), safe_csv))
     if as_json:
         print_json({"rows": len(frame), "out": out, "predictions": frame.to_dict("records")})
     else:

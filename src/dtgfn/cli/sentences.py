@@ -22,6 +22,7 @@ _FLAGS = {flag.name: flag.typed for flag in FLAGS} | {
     "engine": "--inference",
 }
 _GIVEN = re.compile(r"(?<![\w\[.'])([a-z_]+)=('[^']*'|\"[^\"]*\"|\([^)]*\)|[^\s;,()]*[^\s;,().])")
+_PATH = re.compile(r"\b(?:Posix|Windows)Path\(('[^']*'|\"[^\"]*\")\)")
 _NAMED = re.compile(r"(?<![\w\[.'-])([a-z]+(?:_[a-z]+)+)\b(?!=)")
 
 
@@ -41,7 +42,7 @@ def in_flags(sentence: str) -> str:
         bare = value[1:-1] if re.fullmatch(r"'[\w.:/-]+'", value) else value
         return f"{_FLAGS[name]} {bare}"
 
-    sentence = _GIVEN.sub(given, sentence)
+    sentence = _GIVEN.sub(given, _PATH.sub(r"\1", sentence))
     return _NAMED.sub(lambda match: _FLAGS.get(match[1], match[1]), sentence)
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.binning import Binner, ColumnSpec
+from dtgfn.binning import Binner
 from dtgfn.kernels import Floats, Ints
+from dtgfn.specs import ColumnSpec
 from dtgfn.tree_sets import TreeSet
 
 PRIVATE = "dtgfn: "

@@ -7,17 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dtgfn.binning import (
-    Binner,
-    ColumnSpec,
-    category_places,
-    matching_columns,
-    numbers_like,
-    rule,
-    threshold_text,
-)
+from dtgfn.binning import Binner, matching_columns, rule, threshold_text
 from dtgfn.export.json_document import split_test
 from dtgfn.kernels import Codes, Floats
+from dtgfn.specs import ColumnSpec, category_places, numbers_like
 from dtgfn.tables import Column, Table, label
 
 MOST_THRESHOLDS = 20_000  # of all columns together

@@ -26,6 +26,7 @@ from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import Settings, find_device, make_settings
 from dtgfn.engines.gfn.state import TrainState, start_state
 from dtgfn.engines.gfn.trainer import Training, train
+from dtgfn.forks import was_forked
 from dtgfn.importance import effective_sample_size, evidence_estimate
 from dtgfn.kernels import Floats, Ints
 from dtgfn.posterior import TreePosterior, sampled_posterior
@@ -325,9 +326,9 @@ def drawing_ends(stopped_because: str, begun: float, time_budget: float | None) 
 
 @contextmanager
 def torch_threads(n_threads: int) -> Iterator[None]:
-    """Let torch use so many threads, and give back what it had."""
+    """Let torch use so many threads, one in a forked process, and give back what it had."""
     before = torch.get_num_threads()
-    torch.set_num_threads(n_threads)
+    torch.set_num_threads(1 if was_forked() else n_threads)
     try:
         yield
     finally:

@@ -184,9 +184,8 @@ def _has_numbers(level: Level) -> bool:
     known = ~np.isnan(level.flow[:n_nodes])
     of_nodes = (level.sums, level.look, level.stop, level.open, level.span)
     # A leaf model of one's own has no ceiling.
-    finite = level.cuts._replace(
-        ceiling=np.where(np.isposinf(level.cuts.ceiling), 0, level.cuts.ceiling)
-    )
+    most = level.cuts.ceiling
+    finite = level.cuts._replace(ceiling=np.where(np.isposinf(most), 0.0, most))
     of_cuts = (array for array in finite if array.dtype.kind == "f")
     numbers: list[npt.NDArray[Any]] = [array[:n_nodes][known] for array in (level.flow, level.best)]
     numbers += [*(array[:n_nodes] for array in of_nodes), *(array[:n_listed] for array in of_cuts)]
