@@ -27,6 +27,7 @@ WORK = 3e8  # steps of the loops: a fraction of a second
 MOST_NODES = 20_000
 MOST_CELLS = 5_000_000  # of a table
 AT_ONCE = 64  # scouts
+RARELY = 0.005
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,14 @@ def held_share(trees: TreeBatch, log_target: Floats, floor: float) -> float:
 
 
 def seeming_share(trees: TreeBatch) -> float:
-    """Share that they seem to hold: all but that of trees drawn once (Good, Turing)."""
+    """Share that they seem to hold: all but that of trees drawn once (Good, Turing).
+
+    Draws of a chain depend on each other and come again too often, so only where hardly any tree
+    was drawn once do they seem to hold anything.
+    """
     _, member = distinct_trees(trees)
-    return 1.0 - float((np.bincount(member) == 1).sum()) / len(trees)
+    once = float((np.bincount(member) == 1).sum()) / len(trees)
+    return 1.0 - once if once < RARELY else 0.0
 
 
 def rule_on(
