@@ -217,7 +217,7 @@ def test_a_changed_checkpoint_is_taken_up_or_refused(tmp_path, leaf_order):
             refused += 1
         else:
             assert np.isfinite(posterior.weights).all()
-    assert refused > 5
+    assert 5 < refused < 25  # both do happen
 
 
 @pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")

@@ -24,6 +24,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 KIND = "training checkpoint"
 VERSION = 1
 LARGEST_WEIGHT = 1e9  # beyond, what a network says overflows
+LARGEST_MOMENT = 1e30
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,10 @@ def _restore(meta: dict[str, Any], arrays: Arrays, state: TrainState, rows: Rows
     capacity = state.settings.replay_capacity
     state.replay = buffer_from_arrays(_part(arrays, "replay."), capacity, *limits)
     state.best = buffer_from_arrays(_part(arrays, "best."), 1, *limits)
+    for name, value in sampler.network.state_dict().items():
+        found = arrays[f"network.{meta['network'].index(name)}"]
+        if found.dtype != _array(value).dtype:
+            raise ValueError(f"{name} is of the type {found.dtype}")
     sampler.network.load_state_dict(
         {name: torch.from_numpy(arrays[f"network.{i}"]) for i, name in enumerate(meta["network"])}
     )
@@ -155,11 +160,8 @@ def _restore(meta: dict[str, Any], arrays: Arrays, state: TrainState, rows: Rows
     sampler.restore({name: arrays[f"memory.{i}"] for i, name in enumerate(meta["memory"])})
     _restore_optimizer(state.optimizer, _part(arrays, "adam."))
     learned = [*sampler.network.state_dict().values(), sampler.log_z.detach()]
-    moments = [m for each in state.optimizer.state.values() for m in each.values()]
     if not all(bool((value.abs() <= LARGEST_WEIGHT).all()) for value in learned):
         raise ValueError("the network holds numbers that are not finite, or endless")
-    if not all(bool(torch.isfinite(value).all()) for value in moments):
-        raise ValueError("a moment is not finite")
     state.rng.bit_generator.state = meta["rng"]
     state.evaluation_seed = int(meta["evaluation_seed"])
     state.step = int(meta["step"])
@@ -177,8 +179,12 @@ def _restore_optimizer(optimizer: torch.optim.Adam, arrays: Arrays) -> None:
     moments: dict[int, dict[str, torch.Tensor]] = {}
     for name, array in arrays.items():
         index, _, moment = name.partition(".")
-        if array.shape not in ((), tuple(parameters[int(index)].shape)):
-            raise ValueError(f"a moment has the shape {array.shape}")
+        like = np.zeros((), np.float32) if moment == "step" else _array(parameters[int(index)])
+        if array.shape != like.shape or array.dtype != like.dtype:
+            raise ValueError(f"a moment has the shape {array.shape} and the type {array.dtype}")
+        least = -LARGEST_MOMENT if moment == "exp_avg" else 0.0
+        if not ((array >= least) & (array <= LARGEST_MOMENT)).all():
+            raise ValueError("a moment is not finite, or out of range")
         moments.setdefault(int(index), {})[moment] = torch.from_numpy(array)
     if any(names.keys() != {"step", "exp_avg", "exp_avg_sq"} for names in moments.values()):
         raise ValueError("a moment is missing")
