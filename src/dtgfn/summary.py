@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,10 @@ def _detector_summary(model: DTGFNAnomalyDetector) -> dict[str, Any]:
     }
 
 
-def summary_text(summary: dict[str, Any], n_columns: int = 15) -> str:
-    """Write a summary for a terminal."""
+def summary_text(
+    summary: dict[str, Any], n_columns: int = 15, phrase: Callable[[str], str] = str
+) -> str:
+    """Write a summary for a terminal; ``phrase`` puts parameters into the reader's words."""
     if "views" in summary:
         return (
             f"Anomaly detector ({summary['engine']} engine): {summary['trees']} trees in "
@@ -100,7 +103,7 @@ def summary_text(summary: dict[str, Any], n_columns: int = 15) -> str:
         f"{summary['verdict']['level']}): {summary['rows']:g} rows, "
         f"{len(summary['columns'])} columns{classes} "
         f"({diagnostics['seconds']:.2f} s)",
-        *_doubtful(summary["verdict"]),
+        *(phrase(line) for line in _doubtful(summary["verdict"])),
         f"log evidence     {evidence}",
         f"splits per tree  {summary['mean_splits']:.2f} on average; " + _sizes(summary),
         "",

@@ -13,6 +13,7 @@ from dtgfn.cli.options import AsJson, Quiet
 from dtgfn.cli.outputs import check_out
 from dtgfn.cli.parameters import check_choice, complete
 from dtgfn.cli.report import check_page, make_report, write_page
+from dtgfn.cli.sentences import in_flags
 
 # scikit-learn's tables, and as many thresholds as keep each a matter of seconds.
 TABLES = {"iris": 99, "wine": 19, "breast-cancer": 9}
@@ -78,7 +79,7 @@ def demo(
     if as_json:
         print_json(summary)
         return
-    say(summary_text(summary))
+    say(summary_text(summary, phrase=in_flags))
     say(f"\nAveraged over all trees. {held_out_text(summary['held_out'])}")
     if out is not None:
         say(f"\nWritten to {out}; next:  dtgfn diagnose {out}")

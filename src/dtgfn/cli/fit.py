@@ -23,7 +23,7 @@ from dtgfn.cli.parameters import (
     refuse_others,
     with_parameters,
 )
-from dtgfn.cli.sentences import noted_warnings
+from dtgfn.cli.sentences import in_flags, noted_warnings
 
 if TYPE_CHECKING:
     from dtgfn.tables import Column, Table
@@ -118,7 +118,7 @@ def fit(
     if as_json:
         print_json(summary)
     else:
-        say(summary_text(summary))
+        say(summary_text(summary, phrase=in_flags))
         if "held_out" in summary:
             say(f"\n{held_out_text(summary['held_out'])}")
         say(f"\nWritten to {out}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dtgfn.cli.console import print_json, say
 from dtgfn.cli.models import load_model
 from dtgfn.cli.options import AsJson, Model
+from dtgfn.cli.sentences import in_flags
 
 
 def show(model: Model, as_json: AsJson = False) -> None:
@@ -22,4 +23,4 @@ def show(model: Model, as_json: AsJson = False) -> None:
     if as_json:
         print_json(summary)
     else:
-        say(summary_text(summary))
+        say(summary_text(summary, phrase=in_flags))
