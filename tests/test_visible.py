@@ -141,10 +141,12 @@ CELLS = st.one_of(
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(CELLS, min_size=1, max_size=5), st.lists(st.floats(allow_nan=False), max_size=3))
+@example(["\r=x", "a"], [])
 def test_safe_csv_holds_no_formula_and_leaves_numbers_alone(texts, numbers):
     frame = pd.DataFrame({"=t": texts, "n": [*numbers, *[-1.5] * len(texts)][: len(texts)]})
-    rows = list(csv.reader(io.StringIO(csv_text(frame, safe=True))))
-    plain = list(csv.reader(io.StringIO(csv_text(frame))))
+    rows = list(csv.reader(io.StringIO(csv_text(frame, safe=True), newline="")))
+    plain = list(csv.reader(io.StringIO(csv_text(frame), newline="")))
+    assert [cell for cell, _ in plain[1:]] == texts
     assert rows[0] == ["'=t", "n"]
     for (cell, number), (before, number_before) in zip(rows[1:], plain[1:], strict=True):
         assert number == number_before

@@ -81,7 +81,7 @@ def _writable(text: str, stream: TextIO) -> str:
 def print_json(value: dict[str, Any]) -> None:
     """Print one JSON object; JSON has no NaN and no infinity, so they are null."""
     text = json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False, default=float)
-    say_data(visible_json(text) + "\n")
+    _print(visible_json(text) + "\n")
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import os
@@ -74,11 +75,15 @@ def csv_text(
     frame: pandas.DataFrame, *, separator: str = ",", header: bool = True, safe: bool = False
 ) -> str:
     """A table as CSV; if ``safe``, one that no spreadsheet takes for formulas."""
+    texts = frame.select_dtypes(exclude=["number", "bool"])
     if safe:
-        text_columns = frame.select_dtypes(exclude=["number", "bool"]).columns
-        frame = frame.assign(**{name: frame[name].map(_defused) for name in text_columns})
-        frame = frame.rename(columns=_defused)
-    text: str = frame.to_csv(index=False, sep=separator, header=header)
+        texts = texts.map(_defused)
+        frame = frame.assign(**texts).rename(columns=_defused)
+    # Python's writer leaves a carriage return bare, where readers see the end of a row.
+    cells = (*frame.columns, *(cell for name in texts for cell in texts[name].unique()))
+    returns = any("\r" in cell for cell in cells if isinstance(cell, str))
+    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    text: str = frame.to_csv(index=False, sep=separator, header=header, quoting=quoting)
     return text
 
 
