@@ -368,4 +368,5 @@ def test_compiling_does_not_count_against_the_budget(monkeypatch):
     assert len(model.views_) == 3
     called = called[1:]  # the first one, on two rows, compiles
     assert len(called) == 3
-    assert 0 < called[0] <= budget / 3 < called[1] < called[2] < budget
+    # Had compiling been counted, nothing would have been left.
+    assert all(0.01 * budget < seconds < budget for seconds in called)

@@ -78,6 +78,7 @@ def test_trees_stay_and_a_rarer_class_is_less_probable():
     assert model.posterior_ is before
 
 
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 @pytest.mark.parametrize("n_bags", [None, 10])
 def test_finds_the_rare_class_where_it_is_not_rare(n_bags):
     engine = {"inference": "smc", "options": {"n_particles": 50, "n_sweeps": 1}}

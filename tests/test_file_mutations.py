@@ -13,6 +13,9 @@ import pytest
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, infer, load, save
 from dtgfn.container import StorageError
 
+# Models to change need not be good ones.
+pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
+
 rng = np.random.default_rng(3)
 X = pd.DataFrame(
     {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -189,6 +190,18 @@ def test_when_time_is_up_fewer_trees_are_drawn_but_one_always_is(tails):
     assert np.isfinite(draws.log_weight(1.0)).all()
     # Nobody has looked at anything new.
     assert sum(known_nodes(level).size for level in sampler.graph.levels) == n_known
+
+
+@pytest.mark.parametrize("tails", [1, 2])
+def test_a_deadline_that_is_far_away_changes_nothing(tails):
+    rows, score = random_problem(10)
+    found = []
+    for ends in (math.inf, time.monotonic() + 1e6):
+        sampler = make_sampler(rows, score, exact_tails=tails)
+        sampler.ends = ends
+        draws = sampler.draw(100, np.random.default_rng(0))
+        found.append((canonical_keys(draws.trees), draws.log_pf.tolist()))
+    assert found[0] == found[1]
 
 
 # The whole engine, on the tables where it went wrong.

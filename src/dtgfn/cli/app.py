@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -43,20 +45,35 @@ class Terminated(BaseException):
     """SIGTERM, as an exception, so that bars and half-written files are cleared away."""
 
 
-def _terminate(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the second one does not wait
-    raise Terminated
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let the first SIGTERM raise ``Terminated`` here; a forked process ends as ever."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    process, before = os.getpid(), signal.getsignal(signal.SIGTERM)
+
+    def terminate(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the second one does not wait
+        if os.getpid() != process:
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one sentence on standard error."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
     # Else numba's messages are coloured by a library that writes an escape code at the end.
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     try:
-        open_streams()
-        code = app(prog_name="dtgfn", standalone_mode=False)
+        with _terminable():
+            open_streams()
+            code = app(prog_name="dtgfn", standalone_mode=False)
     except KeyboardInterrupt:
         code = 130
     except Terminated:

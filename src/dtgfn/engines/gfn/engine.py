@@ -205,6 +205,7 @@ def draw_posterior(
     log_weight = draws.log_weight(score.temperature)
     log_evidence, error = evidence_estimate(log_weight)
     floor, ceiling = sampler.bounds()
+    log_evidence = min(log_evidence, ceiling)
     whole = draws.trees[np.flatnonzero(~draws.cut_short)]
     merged = sampler.rows if isinstance(sampler, FixedSampler) else merge_rows(rows)
     best = best_known(sampler, training, merged, score)
@@ -217,7 +218,7 @@ def draw_posterior(
         # In free order many trajectories lead to a tree: only their weights are known.
         log_prob=draws.log_pf if fixed else np.full(len(draws.trees), np.nan),
         log_weight=log_weight,
-        log_evidence=min(log_evidence, ceiling),
+        log_evidence=log_evidence,
         log_evidence_error=error,
         rows=rows,
         score=score,
@@ -228,7 +229,8 @@ def draw_posterior(
         log_z_floor=floor,
         solution=kind(sampler, training.state, fingerprint, n_jobs),
         diagnostics={
-            "elbo": float(log_weight.mean()),
+            # Of few trees the mean may be above log Z by chance, and so above its ceiling.
+            "elbo": min(float(log_weight.mean()), log_evidence),
             "ess": effective_sample_size(log_weight),
             "log_z": float(sampler.log_z.detach()),
             "n_steps": training.n_steps,

@@ -186,7 +186,7 @@ def draw_level(
     feature, threshold = np.full(n_leaves, -1, np.int32), np.zeros(n_leaves, np.int32)
     sides = np.zeros((n_leaves, 2, problem.n_words), np.uint64)
     drawn = np.zeros(n_leaves, np.bool_)
-    for part in parts_in_time(leaves.tree, row_set, rng, ends):
+    for part in parts_in_time(leaves.tree, row_set, ends):
         here = np.isin(row_set, part)
         sets, member = np.unique(row_set[here], return_inverse=True)
         given = (problem, draw, depth, bits[sets], member.ravel(), uniform[here], graph.run)
@@ -202,9 +202,7 @@ def draw_level(
     return Leaves(tree, slot, sides[split].reshape(-1, problem.n_words)), done
 
 
-def parts_in_time(
-    tree: Longs, row_set: Longs, rng: np.random.Generator, ends: float
-) -> Iterator[Longs]:
+def parts_in_time(tree: Longs, row_set: Longs, ends: float) -> Iterator[Longs]:
     """Yield row sets in parts until the clock passes ``ends``, those of whole trees together.
 
     Trees come by chance, so that those done in time are a fair sample; one always is.
@@ -212,7 +210,8 @@ def parts_in_time(
     if ends == math.inf or row_set.size == 0:
         yield np.unique(row_set)
         return
-    place = rng.permutation(int(tree.max()) + 1)[tree]
+    # Not the draw's own randomness: with time enough, a deadline must change nothing.
+    place = np.random.default_rng(0).permutation(int(tree.max()) + 1)[tree]
     order = np.argsort(place, kind="stable")
     sets, first = np.unique(row_set[order], return_index=True)
     by_chance = sets[np.argsort(first)]
