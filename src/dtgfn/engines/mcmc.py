@@ -17,7 +17,7 @@ from dtgfn.engines.mcmc_moves import MOVES
 from dtgfn.engines.mcmc_run import INTERVAL, RECORDED, Walk, start_walk
 from dtgfn.engines.mcmc_state import Longs
 from dtgfn.engines.node_terms import NodeTable, make_node_table, two_rows
-from dtgfn.engines.referee import rule_on
+from dtgfn.engines.referee import referee, rule_on
 from dtgfn.engines.turns import Deadline, take_turns
 from dtgfn.kernels import Floats, Ints
 from dtgfn.posterior import TreePosterior, sampled_posterior
@@ -59,7 +59,7 @@ def infer_mcmc(
     if n_steps is None and time_budget is None:
         raise ValueError("n_steps=None runs until time_budget ends; give one of them.")
     progress("preparing (the first run compiles)", 0.0)
-    compile_loops(rows, score)
+    compile_loops(rows, score, column, n_columns)
     progress("preparing (the first run compiles)", 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
     deadline = Deadline(time_budget)
@@ -96,11 +96,12 @@ def infer_mcmc(
     )
 
 
-def compile_loops(rows: Rows, score: Score) -> None:
+def compile_loops(rows: Rows, score: Score, column: Ints, n_columns: int) -> None:
     """Make a step on two rows, so that all loops are compiled."""
     table, halted = make_node_table(two_rows(rows), score), Deadline(None).halted
     for _ in start_walk(table, np.uint64(0), 4).pieces(1, halted):
         pass
+    referee(two_rows(rows), score, column, n_columns, 1)
 
 
 def _run(

@@ -23,10 +23,10 @@ from dtgfn.pieces import Threads
 from dtgfn.score import Rows, Score
 from dtgfn.trees import TreeBatch, distinct_trees
 
-WORK = 3e8  # steps of the loops: a fraction of a second
-MOST_NODES = 20_000
+WORK = 3e5  # steps of the loops for each tree: a fraction of a second for a thousand of them
+MOST_NODES = 2000
 MOST_CELLS = 5_000_000  # of a table
-AT_ONCE = 64  # scouts
+AT_ONCE = 64  # scouts, at least
 RARELY = 0.005
 
 
@@ -48,16 +48,19 @@ class Ruling:
     first_split: Floats
 
 
-def referee(rows: Rows, score: Score, column: Ints, n_columns: int, n_jobs: int) -> Ruling:
-    """Look at as many row sets as the work allows, and rule."""
+def referee(
+    rows: Rows, score: Score, column: Ints, n_columns: int, n_jobs: int, n_trees: int = 1000
+) -> Ruling:
+    """Look at as many row sets as is fair to the work that so many trees were, and rule."""
     problem = make_problem(rows, score, column, n_columns)
     # At depth 2 one tail is enough, and leaves first splits to look at.
     graph = Graph(problem, 2 if score.max_depth > 2 else 1, Threads(n_jobs))
     rng = np.random.default_rng(0)
     look_at(graph, 0, np.zeros(1, np.int64))
-    n_left = affordable_nodes(problem)
+    n_left = affordable_nodes(problem, n_trees)
+    n_scouts = max(AT_ONCE, n_left // 8)  # in few rounds: each settles all flows anew
     while graph.n_upper and n_left > 0 and float(graph.levels[0].open[0]) > 0.0:
-        frontier, _ = send_scouts(graph, min(AT_ONCE, n_left), rng)
+        frontier, _ = send_scouts(graph, min(n_scouts, n_left), rng)
         n_new = 0
         for depth, nodes, cuts in frontier:
             n_new += look_at(graph, depth + 1, np.unique(graph.reach(depth, nodes, cuts)))
@@ -67,11 +70,11 @@ def referee(rows: Rows, score: Score, column: Ints, n_columns: int, n_jobs: int)
     return Ruling(floor, ceiling, first_split(graph, ceiling, column, n_columns))
 
 
-def affordable_nodes(problem: Problem) -> int:
+def affordable_nodes(problem: Problem, n_trees: int) -> int:
     """Row sets whose sums fit into the work."""
     pairs = problem.max_cuts**2 / 2 if problem.two_levels_at_once else 0.0
     cells = problem.n_rows * max(problem.feature.size, 1) * problem.loops.sums.shape[1]
-    return int(np.clip(WORK / max(pairs + cells, 1.0), 1, MOST_NODES))
+    return int(np.clip(n_trees * WORK / max(pairs + cells, 1.0), 1, MOST_NODES))
 
 
 def look_at(graph: Graph, depth: int, nodes: Longs) -> int:
@@ -131,7 +134,7 @@ def rule_on(
     """
     if rows.codes.size > MOST_CELLS:
         return {}
-    ruling = referee(rows, score, column, n_columns, n_jobs)
+    ruling = referee(rows, score, column, n_columns, n_jobs, len(trees))
     first = trees.feature[:, 0]
     place = np.where(first >= 0, column[np.maximum(first, 0)] if column.size else 0, n_columns)
     found = np.bincount(place, minlength=n_columns + 1) / len(trees)

@@ -14,7 +14,7 @@ from dtgfn.checks import check_count, check_whole
 from dtgfn.engines.exact.budget import BudgetExceeded
 from dtgfn.engines.level_order import as_batch
 from dtgfn.engines.node_terms import NodeTable, make_node_table, two_rows
-from dtgfn.engines.referee import rule_on
+from dtgfn.engines.referee import referee, rule_on
 from dtgfn.engines.smc_sweep import (
     Sweep,
     log_mean_exp,
@@ -65,7 +65,7 @@ def infer_smc(
     if n_sweeps is None and time_budget is None:
         raise ValueError("n_sweeps=None runs until time_budget ends; give one of them.")
     progress("preparing (the first run compiles)", 0.0)
-    compile_loops(rows, score)
+    compile_loops(rows, score, column, n_columns)
     progress("preparing (the first run compiles)", 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
     deadline = Deadline(time_budget)
@@ -103,11 +103,12 @@ def infer_smc(
     )
 
 
-def compile_loops(rows: Rows, score: Score) -> None:
+def compile_loops(rows: Rows, score: Score, column: Ints, n_columns: int) -> None:
     """Run a sweep on two rows, so that all loops are compiled."""
     table = make_node_table(two_rows(rows), score)
     for _ in Stream(table, np.random.default_rng(0), 1, 1).pieces(1, Deadline(None)):
         pass
+    referee(two_rows(rows), score, column, n_columns, 1)
 
 
 @dataclass
