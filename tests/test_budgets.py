@@ -402,6 +402,14 @@ def test_numbers_of_numpy_are_numbers_and_an_endless_budget_is_none():
         infer(X, Y, engine="smc", n_sweeps=None, time_budget=math.inf)
 
 
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
+def test_a_policy_may_be_left_untrained_but_not_less():
+    posterior = infer(X, Y, max_depth=4, n_steps=0, n_trees=5, time_budget=None, random_state=0)
+    assert posterior.diagnostics["n_steps"] == 0
+    with pytest.raises(ValueError, match="n_steps=-1 is out of range; give a whole number from 0"):
+        infer(X, Y, n_steps=-1)
+
+
 @pytest.mark.parametrize("value", [-1, 1.5, "a", True, NAN], ids=repr)
 def test_seeds_that_seed_nothing_are_refused(value):
     with pytest.raises(ValueError, match=r"random_state=.* is not usable; give a whole number"):

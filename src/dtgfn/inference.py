@@ -293,5 +293,7 @@ def check_options(engine: str, options: dict[str, Any], also: tuple[str, ...] = 
             similar = difflib.get_close_matches(name, everything, 1)
             way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
             raise ValueError(f"{name!r} is not an option of engine {engine!r}; {way_out}")
+        if name in SETTING_NAMES and engine == "gfn":
+            continue  # its settings check themselves: no step at all is an untrained policy
         if name in WHOLE_OPTIONS and not (value is None and WHOLE_OPTIONS[name]):
             check_count(name, value, WAYS_OUT.get(name, "give a whole number from 1"))
