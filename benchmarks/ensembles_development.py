@@ -54,8 +54,8 @@ def rival(name: str, **changes: object) -> Callable[..., Outcome]:
     """A method of `dtgfn bench`."""
 
     def run(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Outcome:
-        from dtgfn.bench.contract import TrainingRows
-        from dtgfn.bench.methods import find_method
+        from dtgfn_bench.contract import TrainingRows
+        from dtgfn_bench.methods import find_method
 
         codes = np.unique(y, return_inverse=True)[1]
         rows = TrainingRows(X, codes, int(codes.max()) + 1, "development")
@@ -71,7 +71,7 @@ def posterior(split_penalty: str, temperature: float | None) -> Callable[..., Ou
 
     def run(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Outcome:
         import dtgfn
-        from dtgfn.temperature import choose_temperature, leave_one_out
+        from dtgfn.inference.temperature import choose_temperature, leave_one_out
 
         def infer_at(temperature: float, seconds: float | None) -> dtgfn.TreePosterior:
             given = {**GRID, **PARTICLES, "split_penalty": split_penalty}
@@ -94,12 +94,12 @@ def bagged(split_penalty: str, **changes: object) -> Callable[..., Outcome]:
     options = {**BAGS, **changes}
 
     def run(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Outcome:
-        from dtgfn.bagging import infer_bagged
-        from dtgfn.engines.smc import infer_smc
-        from dtgfn.leaves import DirichletLeaf
-        from dtgfn.score import make_score
-        from dtgfn.tables import as_table
-        from dtgfn.training import make_training_data
+        from dtgfn.data.tables import as_table
+        from dtgfn.engines.smc.engine import infer_smc
+        from dtgfn.inference.bagging import infer_bagged
+        from dtgfn.inference.training_data import make_training_data
+        from dtgfn.trees.leaves import DirichletLeaf
+        from dtgfn.trees.score import make_score
 
         table = as_table(X)
         grid = {"binning": GRID["binning"], "n_thresholds": GRID["n_thresholds"]}
@@ -122,9 +122,9 @@ def bagged(split_penalty: str, **changes: object) -> Callable[..., Outcome]:
 
 
 def predict(found: object, new: np.ndarray) -> np.ndarray:
-    from dtgfn.binning import encode
-    from dtgfn.predict import average_outputs
-    from dtgfn.tables import as_table
+    from dtgfn.data.binning import encode
+    from dtgfn.data.tables import as_table
+    from dtgfn.posterior.prediction import average_outputs
 
     return average_outputs(found, encode(found.binner, as_table(new)))
 

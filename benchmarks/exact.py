@@ -40,8 +40,8 @@ def measure(name: str, n_thresholds: int, max_depth: int, split_penalty: str) ->
     from sklearn.model_selection import train_test_split
 
     import dtgfn
-    from dtgfn.binning import encode
-    from dtgfn.tables import as_table
+    from dtgfn.data.binning import encode
+    from dtgfn.data.tables import as_table
 
     X, y = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
     X, X_test, y, _ = train_test_split(X, y, test_size=0.2, random_state=1)

@@ -24,7 +24,7 @@ ENGINES = {"gfn": {}, "mcmc": {"n_steps": None}, "smc": {"n_sweeps": None}}
 
 def greedy_log_reward(rows, score) -> float:
     """Log R of the tree that greedy growth on the same score finds."""
-    from dtgfn.score import leaf_log_marginal
+    from dtgfn.trees.score import leaf_log_marginal
 
     log_stop, log_split = score.prior.node_terms(score.max_depth)
     eye = np.eye(score.leaf.n_sums)[rows.target] * rows.weight[:, None]

@@ -34,13 +34,13 @@ from odd_tables_data import KINDS, OddTable, make_table
 from problems import Report
 
 from dtgfn import infer
-from dtgfn.diagnostics import effective_sample_size, trust
-from dtgfn.engines.exact.budget import BudgetExceeded
-from dtgfn.forest import Forest, average
-from dtgfn.leaves import DirichletLeaf
-from dtgfn.posterior import TreePosterior, sampled_posterior
-from dtgfn.predict import average_outputs, weighted_forest
-from dtgfn.score import log_reward, merge_rows
+from dtgfn._support.budget import BudgetExceeded
+from dtgfn.diagnostics.doubts import effective_sample_size, trust
+from dtgfn.posterior.prediction import average_outputs, weighted_forest
+from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.trees.forest import Forest, average
+from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.score import log_reward, merge_rows
 
 EXACT_SECONDS = 60.0
 MOST_PREDICTED = 300  # rows

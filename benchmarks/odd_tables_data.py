@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas
 
-from dtgfn.binning import fit_binner
-from dtgfn.leaves import NormalLeaf
-from dtgfn.tables import as_table
+from dtgfn.data.binning import fit_binner
+from dtgfn.data.tables import as_table
+from dtgfn.trees.leaves import NormalLeaf
 
 Rng = np.random.Generator
 Frame = pandas.DataFrame

@@ -23,13 +23,13 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import dtgfn
-from dtgfn.binning import encode
-from dtgfn.forest import average
-from dtgfn.posterior import TreePosterior
-from dtgfn.predict import count_trees, make_forest
-from dtgfn.tables import as_table
-from dtgfn.trees import TreeBatch, canonical_keys, from_splits
-from dtgfn.uncertainty import credible_interval, uncertainty
+from dtgfn.data.binning import encode
+from dtgfn.data.tables import as_table
+from dtgfn.posterior.prediction import count_trees, make_forest
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.uncertainty import credible_interval, uncertainty
+from dtgfn.trees.batch import TreeBatch, canonical_keys, from_splits
+from dtgfn.trees.forest import average
 
 N_TRAINING = 5000
 

@@ -57,8 +57,8 @@ def load(table: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_loss(posterior, X: np.ndarray, y: np.ndarray) -> float:
-    from dtgfn.predict import average_outputs
-    from dtgfn.training import class_places
+    from dtgfn.inference.training_data import class_places
+    from dtgfn.posterior.prediction import average_outputs
 
     probability = average_outputs(posterior, posterior.encode(X))
     return float(-np.log(probability[np.arange(len(y)), class_places(y, posterior.classes)]).mean())
@@ -78,8 +78,8 @@ def follow(stream: Stream, seconds: float, seed: int) -> list[dict[str, Any]]:
     from dataclasses import replace
 
     import dtgfn
-    from dtgfn.inference import ENGINES
-    from dtgfn.streaming import extend_posterior
+    from dtgfn.inference.extend import extend_posterior
+    from dtgfn.inference.infer import ENGINES
 
     X, y = load(stream.table)
     shuffled = np.random.default_rng(seed).permutation(len(y))

@@ -50,8 +50,8 @@ def infer(table: str, n_thresholds: int, max_depth: int, engine: str, **options:
 
 def main() -> None:
     import dtgfn.engines.exact.engine as exact
-    from dtgfn.engines.gfn.fixed.mdp import Graph
-    from dtgfn.importance import effective_sample_size
+    from dtgfn.engines.rowsets.partial.graph import Graph
+    from dtgfn.posterior.importance_weights import effective_sample_size
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)

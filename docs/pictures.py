@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_iris
 
 from dtgfn import DTGFNClassifier, infer
-from dtgfn.colours import INK, PAPER, QUIET, class_colour
 from dtgfn.export import export
 from dtgfn.plots import (
     plot_exact_vs_sampled,
@@ -29,6 +28,7 @@ from dtgfn.plots import (
     plot_sizes,
     plot_tree,
 )
+from dtgfn.plots.colours import INK, PAPER, QUIET, class_colour
 from dtgfn.plots.forest import BEHIND
 
 IMAGES = Path(__file__).parent / "images"

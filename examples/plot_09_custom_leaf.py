@@ -17,9 +17,9 @@ import numpy as np
 import pandas
 
 from dtgfn import infer, tree_text
-from dtgfn.custom_leaf import CustomLeaf
 from dtgfn.plots import plot_importances
-from dtgfn.predict import average_outputs
+from dtgfn.posterior.prediction import average_outputs
+from dtgfn.trees.custom_leaf import CustomLeaf
 
 # %%
 # The table

@@ -14,19 +14,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import dtgfn.forks as _forks  # noqa: F401  (what is to happen at a fork must be known before it)
+# What is to happen at a fork must be known before it.
+import dtgfn._support.forks as _forks  # noqa: F401
+from dtgfn._version import __version__
 
 if TYPE_CHECKING:
+    from dtgfn.data.table_files import read_table
     from dtgfn.engines.exact import BudgetExceeded
     from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
-    from dtgfn.explain import tree_text
-    from dtgfn.files import read_table
-    from dtgfn.inference import infer
-    from dtgfn.posterior import TreePosterior
-    from dtgfn.selection import select
-    from dtgfn.storage import load, save
-
-__version__ = "0.1.0"
+    from dtgfn.explain.text import tree_text
+    from dtgfn.inference.infer import infer
+    from dtgfn.inference.select import select
+    from dtgfn.posterior.tree_posterior import TreePosterior
+    from dtgfn.storage.model_file import load, save
 
 # Loaded on first use, so that `import dtgfn` (and `dtgfn --help`) costs next to nothing.
 _HOMES = {
@@ -34,13 +34,13 @@ _HOMES = {
     "DTGFNAnomalyDetector": "dtgfn.estimators",
     "DTGFNClassifier": "dtgfn.estimators",
     "DTGFNRegressor": "dtgfn.estimators",
-    "TreePosterior": "dtgfn.posterior",
-    "infer": "dtgfn.inference",
-    "load": "dtgfn.storage",
-    "read_table": "dtgfn.files",
-    "save": "dtgfn.storage",
-    "select": "dtgfn.selection",
-    "tree_text": "dtgfn.explain",
+    "TreePosterior": "dtgfn.posterior.tree_posterior",
+    "infer": "dtgfn.inference.infer",
+    "load": "dtgfn.storage.model_file",
+    "read_table": "dtgfn.data.table_files",
+    "save": "dtgfn.storage.model_file",
+    "select": "dtgfn.inference.select",
+    "tree_text": "dtgfn.explain.text",
 }
 
 __all__ = [

@@ -13,16 +13,17 @@ from typing import Annotated
 import typer
 
 import dtgfn
-from dtgfn.cli import bench, data
+from dtgfn.cli import data
 from dtgfn.cli.console import note, open_streams
 from dtgfn.cli.demo import demo
 from dtgfn.cli.diagnose import diagnose
 from dtgfn.cli.export import export
 from dtgfn.cli.fit import fit
+from dtgfn.cli.messages import sentence_of, sentence_of_misuse
 from dtgfn.cli.options import MisuseError
+from dtgfn.cli.plugins import add_plugins
 from dtgfn.cli.predict import predict
 from dtgfn.cli.report import report
-from dtgfn.cli.sentences import sentence_of, sentence_of_misuse
 from dtgfn.cli.show import show
 
 HELP = "The Bayesian posterior over decision trees of a table."
@@ -37,8 +38,8 @@ app = typer.Typer(
 )
 for command in (demo, fit, predict, show, report, diagnose, export):
     app.command()(command)
-app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")
+add_plugins(app)
 
 
 class Terminated(BaseException):

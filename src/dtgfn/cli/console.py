@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import typer
 
-from dtgfn.visible import visible, visible_json, visible_lines
+from dtgfn._support.printable import visible, visible_json, visible_lines
 
 
 def open_streams() -> None:

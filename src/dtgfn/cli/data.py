@@ -56,8 +56,8 @@ def fetch_tables(
       dtgfn data fetch wine breast-cancer
 
     """
+    from dtgfn.data.tables import TableError
     from dtgfn.datasets import ENTRIES, find_entry, load_dataset, whereabouts
-    from dtgfn.tables import TableError
 
     if every == bool(names):
         raise MisuseError("Name the tables to fetch, or give --all.")

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from dtgfn.cli.console import print_json, say
-from dtgfn.cli.held_out import held_out_text, score
+from dtgfn.cli.messages import in_flags
 from dtgfn.cli.options import AsJson, Quiet
 from dtgfn.cli.outputs import check_out
 from dtgfn.cli.parameters import check_choice, complete
 from dtgfn.cli.report import check_page, make_report, write_page
-from dtgfn.cli.sentences import in_flags
+from dtgfn.cli.scores import held_out_text, score
 
 # scikit-learn's tables, and as many thresholds as keep each a matter of seconds.
 TABLES = {"iris": 99, "wine": 19, "breast-cancer": 9}
@@ -45,9 +45,9 @@ def demo(
       dtgfn demo --out model.dtgfn --report report.html
 
     """
+    from dtgfn.cli.summary import summarise, summary_text
     from dtgfn.estimators import DTGFNClassifier
-    from dtgfn.storage import check_replaceable, save
-    from dtgfn.summary import summarise, summary_text
+    from dtgfn.storage.model_file import check_replaceable, save
 
     check_choice("--table", table, tuple(TABLES))
     if report is not None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dtgfn.cli.console import note, paint, print_json, say
+from dtgfn.cli.messages import in_flags
 from dtgfn.cli.models import load_with_posterior
 from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet
 from dtgfn.cli.parameters import number, read_value
-from dtgfn.cli.sentences import in_flags
 
 if TYPE_CHECKING:
-    from dtgfn.posterior import TreePosterior
+    from dtgfn.posterior.tree_posterior import TreePosterior
 
 COLOURS = {"good": "green", "fair": "yellow", "poor": "red", "unknown": "blue"}
 WIDTH = 88
@@ -42,7 +42,7 @@ def diagnose(
       dtgfn diagnose model.dtgfn --exact --time-budget 30
 
     """
-    from dtgfn.verdict import verdict
+    from dtgfn.diagnostics.verdict import verdict
 
     seconds = read_value("--time-budget", time_budget, number)
     if not seconds > 0:
@@ -52,8 +52,8 @@ def diagnose(
     truth = _exact(posterior, seconds, shown) if exact else None
     told: dict[str, Any] = {"engine": posterior.engine, **verdict(posterior, truth)}
     if truth is not None:
-        from dtgfn.diagnostics import compare
-        from dtgfn.progress import progress_bar
+        from dtgfn._support.progress import progress_bar
+        from dtgfn.diagnostics.doubts import compare
 
         with progress_bar(shown) as progress:
             progress("comparing", None)
@@ -73,10 +73,10 @@ def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosteri
     """The exact posterior of the rows in a model; None, with a note, where it is out of reach."""
     import numpy as np
 
-    from dtgfn.bagging import Bags
+    from dtgfn._support.budget import BudgetExceeded
+    from dtgfn._support.progress import progress_bar
     from dtgfn.engines.exact import infer_exact
-    from dtgfn.engines.exact.budget import BudgetExceeded
-    from dtgfn.progress import progress_bar
+    from dtgfn.inference.bagging import Bags
 
     if posterior.engine == "exact":
         return None

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from dtgfn._support.printable import visible_json
 from dtgfn.cli.console import say, say_data
 from dtgfn.cli.models import load_with_posterior
 from dtgfn.cli.options import MisuseError, Model, Quiet
 from dtgfn.cli.outputs import SafeCsv, check_out, check_safe_csv, table_bytes, write_whole
 from dtgfn.cli.parameters import check_choice, complete
-from dtgfn.visible import visible_json
 
 # Of each format the suffixes that tell it.
 SUFFIXES = {
@@ -63,7 +63,7 @@ def export(
       dtgfn export model.dtgfn --tree all --out model.onnx
 
     """
-    from dtgfn.progress import progress_bar
+    from dtgfn._support.progress import progress_bar
 
     chosen = format or _format_of(out)
     if chosen == "sklearn":
@@ -113,8 +113,8 @@ def _which(tree: str) -> int | str:
 
 def _content(model: Any, format: str, which: int | str, out: Path, safe_csv: bool) -> bytes:
     """A file's content."""
+    from dtgfn.explain.rules import distinct_rules, leaf_rules
     from dtgfn.export import export
-    from dtgfn.rules import distinct_rules, leaf_rules
 
     if format == "rules":
         frame = distinct_rules(model) if which == "all" else leaf_rules(model, which)

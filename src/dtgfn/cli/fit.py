@@ -10,7 +10,7 @@ import typer
 
 from dtgfn.cli import inputs
 from dtgfn.cli.console import note, print_json, say
-from dtgfn.cli.held_out import held_out_text, read_beside, score
+from dtgfn.cli.messages import in_flags, noted_warnings
 from dtgfn.cli.options import AsJson, Data, MisuseError, Quiet, Separator, TextColumns, names
 from dtgfn.cli.outputs import check_out
 from dtgfn.cli.parameters import (
@@ -23,10 +23,10 @@ from dtgfn.cli.parameters import (
     refuse_others,
     with_parameters,
 )
-from dtgfn.cli.sentences import in_flags, noted_warnings
+from dtgfn.cli.scores import held_out_text, read_beside, score
 
 if TYPE_CHECKING:
-    from dtgfn.tables import Column, Table
+    from dtgfn.data.tables import Column, Table
 
 MANY_LABELS = 50  # numbers that are hardly classes any more
 
@@ -82,8 +82,8 @@ def fit(
       dtgfn fit normal.csv --task anomalies --n-trees 100 --out detector.dtgfn
 
     """
-    from dtgfn.storage import check_replaceable, save
-    from dtgfn.summary import summarise, summary_text
+    from dtgfn.cli.summary import summarise, summary_text
+    from dtgfn.storage.model_file import check_replaceable, save
 
     share = None if test_size is None else read_value("--test-size", test_size, number)
     _check_choices(task, target, share, held_out)
@@ -171,7 +171,7 @@ def _estimator(task: str, values: dict[str, Any], verbose: bool) -> Any:
 
 def _training_rows(table: Table, target: str | None, sample_weight: str | None, task: str) -> _Rows:
     """Take the target and the weights out of a table."""
-    from dtgfn.tables import split_column
+    from dtgfn.data.tables import split_column
 
     y = weight = None
     if target is not None:
@@ -194,7 +194,7 @@ def _target(column: Column, task: str) -> Any:
     """Refuse, in the words of a file, a target that cannot be learned."""
     import pandas
 
-    from dtgfn.tables import parse_number
+    from dtgfn.data.tables import parse_number
 
     inputs.check_target(column)
     if task == "regress" and column.kind == "category":
@@ -227,7 +227,7 @@ def _set_aside(
         return rows, None
     import numpy as np
 
-    from dtgfn.tables import take
+    from dtgfn.data.tables import take
 
     n_rows = rows.table.n_rows
     n_others = round(share * n_rows)

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dtgfn.cli.console import note
+from dtgfn.cli.messages import noted_warnings
 from dtgfn.cli.options import MisuseError
-from dtgfn.cli.sentences import noted_warnings
 
 if TYPE_CHECKING:
-    from dtgfn.tables import Column, Table
+    from dtgfn.data.tables import Column, Table
 
 FEW_TEXTS = 5  # as many may well be codes, of which some look like numbers
 MANY_TEXTS = 30  # rows from which texts that never repeat look like an identifier
@@ -25,7 +25,7 @@ LIKE_A_NUMBER = re.compile(r"[-+]?[$€£]? ?\d[\d.,' ]*[$€£%]?")
 
 def read(source: str, separator: str | None, text_columns: Sequence[str], progress: bool) -> Table:
     """Read a table to fit to, and tell what was guessed; ``text_columns`` must be there."""
-    from dtgfn.tables import split_column
+    from dtgfn.data.tables import split_column
 
     with noted_warnings():
         table = _read(source, separator, text_columns, progress)
@@ -38,7 +38,7 @@ def read_known(
     source: str, separator: str | None, text_columns: Sequence[str], progress: bool
 ) -> Table:
     """Read a table whose columns of text are known, so that nothing has to be told."""
-    from dtgfn.files import PaddedNumbers
+    from dtgfn.data.table_files import PaddedNumbers
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PaddedNumbers)
@@ -46,8 +46,8 @@ def read_known(
 
 
 def _read(source: str, separator: str | None, as_text: Sequence[str], progress: bool) -> Table:
-    from dtgfn.files import read_table
-    from dtgfn.progress import progress_bar
+    from dtgfn._support.progress import progress_bar
+    from dtgfn.data.table_files import read_table
 
     given = _separator(separator)
     with progress_bar(progress) as show:
@@ -64,7 +64,7 @@ def _separator(text: str | None) -> str | None:
 
 def drop(table: Table, names: Sequence[str]) -> Table:
     """Return the table without some of its columns."""
-    from dtgfn.tables import split_column
+    from dtgfn.data.tables import split_column
 
     for name in names:
         _, table = split_column(table, name)
@@ -74,11 +74,11 @@ def drop(table: Table, names: Sequence[str]) -> Table:
 def kinds_text(table: Table) -> str:
     """What the columns were taken for, in one line.
 
-    >>> from dtgfn.tables import as_table
+    >>> from dtgfn.data.tables import as_table
     >>> kinds_text(as_table([[1.5, "red", True], [2.5, "blue", False]]))
     "1 number; 1 category: 'x1'; 1 boolean: 'x2'"
     """
-    from dtgfn.tables import listing
+    from dtgfn.data.tables import listing
 
     said = []
     for kind, many in (("number", "numbers"), ("category", "categories"), ("boolean", "booleans")):
@@ -100,7 +100,7 @@ def note_odd_columns(table: Table, meant: Sequence[str] = ()) -> None:
 
 def _oddity(texts: list[str]) -> str | None:
     """What is odd about the cells of a column of text, and what to do."""
-    from dtgfn.tables import parse_number
+    from dtgfn.data.tables import parse_number
 
     distinct = dict.fromkeys(texts)
     words = [text for text in distinct if parse_number(text) is None]
@@ -133,7 +133,7 @@ def text_columns_of(model: Any) -> list[str]:
 
 def columns_for(model: Any, table: Table) -> Table:
     """Return the columns that a model was fitted with; others, as the target, do not matter."""
-    from dtgfn.tables import Table, listing
+    from dtgfn.data.tables import Table, listing
 
     wanted = model.binner_.column_names
     if hasattr(model, "feature_names_in_") or set(wanted) <= set(table.names):
@@ -153,7 +153,7 @@ def columns_for(model: Any, table: Table) -> Table:
 
 def named_columns(wanted: Sequence[str], table: Table) -> Table:
     """Return the columns of these names; refuse a table that lacks one."""
-    from dtgfn.tables import keep_columns, listing
+    from dtgfn.data.tables import keep_columns, listing
 
     missing = [name for name in wanted if name not in table.names]
     if missing:
@@ -202,7 +202,7 @@ def check_target(column: Column) -> None:
 
 def by_label(texts: Any, classes: Any) -> Any:
     """Give weights that were typed to the classes of that name."""
-    from dtgfn.tables import label
+    from dtgfn.data.tables import label
 
     if not isinstance(texts, dict):
         return texts

@@ -8,8 +8,8 @@ from typing import Any
 
 def load_model(path: Path) -> Any:
     """Read a model; refuse, with the way out, what was not written by ``dtgfn fit``."""
-    from dtgfn.container import StorageError
-    from dtgfn.storage import load
+    from dtgfn._support.archive import StorageError
+    from dtgfn.storage.model_file import load
 
     if not path.exists():
         raise ValueError(f"There is no file {str(path)!r}; check the path.")

@@ -93,7 +93,7 @@ def _defused(cell: object) -> object:
     >>> [_defused(cell) for cell in ("=1+1", "-1.5", "-x", -1.5, "a=b", " @x")]
     ["'=1+1", '-1.5', "'-x", -1.5, 'a=b', "' @x"]
     """
-    from dtgfn.tables import parse_number
+    from dtgfn.data.tables import parse_number
 
     runs = isinstance(cell, str) and (
         cell.startswith(("\t", "\r", "\n")) or cell.lstrip()[:1] in FORMULA
@@ -105,7 +105,7 @@ def _defused(cell: object) -> object:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all."""
-    from dtgfn.whole_files import write_whole as write
+    from dtgfn._support.atomic_write import write_whole as write
 
     try:
         write(path, content)

@@ -27,7 +27,7 @@ from dtgfn.cli.parameters import check_choice, complete, number, read_value, wei
 if TYPE_CHECKING:
     import pandas
 
-    from dtgfn.tables import Table
+    from dtgfn.data.tables import Table
 
 AT_ONCE = 10_000  # rows between two steps of the bar
 LEVEL = 0.9
@@ -130,7 +130,7 @@ def _read_question(
 ) -> _Question:
     """Refuse what a model cannot be asked."""
     from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier
-    from dtgfn.uncertainty import check_level
+    from dtgfn.posterior.uncertainty import check_level
 
     if tree is not None:
         check_choice("--tree", tree, ("best",))
@@ -161,7 +161,7 @@ def _copies(table: Table, copied: tuple[str, ...]) -> pandas.DataFrame:
     """Columns to copy, with the rows' numbers as index."""
     import pandas
 
-    from dtgfn.tables import split_column
+    from dtgfn.data.tables import split_column
 
     found = {name: split_column(table, name)[0].values for name in copied}
     return pandas.DataFrame(found, index=range(table.n_rows))
@@ -182,8 +182,8 @@ def _predictions(
     """Predict piece by piece, so that there is something to tell."""
     import numpy as np
 
-    from dtgfn.progress import progress_bar
-    from dtgfn.tables import take
+    from dtgfn._support.progress import progress_bar
+    from dtgfn.data.tables import take
 
     with progress_bar(shown) as progress:
         for first in range(0, table.n_rows, AT_ONCE):

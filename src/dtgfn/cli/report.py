@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dtgfn.cli.console import print_json, say
-from dtgfn.cli.held_out import read_for_model
 from dtgfn.cli.models import load_model
 from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet, Separator, Target
 from dtgfn.cli.outputs import check_out, write_whole
+from dtgfn.cli.scores import read_for_model
 
 if TYPE_CHECKING:
     from dtgfn.report import Report
@@ -68,7 +68,7 @@ def report(
 
 def make_report(model: Any, X: Any, y: Any, title: str | None, progress: bool) -> Report:
     """Gather what a report shows, which takes a while where predictions are exact sums."""
-    from dtgfn.progress import progress_bar
+    from dtgfn._support.progress import progress_bar
     from dtgfn.report import Report
 
     with progress_bar(progress) as show:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dtgfn.cli.console import print_json, say
+from dtgfn.cli.messages import in_flags
 from dtgfn.cli.models import load_model
 from dtgfn.cli.options import AsJson, Model
-from dtgfn.cli.sentences import in_flags
 
 
 def show(model: Model, as_json: AsJson = False) -> None:
@@ -17,7 +17,7 @@ def show(model: Model, as_json: AsJson = False) -> None:
       dtgfn show model.dtgfn --json
 
     """
-    from dtgfn.summary import summarise, summary_text
+    from dtgfn.cli.summary import summarise, summary_text
 
     summary = summarise(load_model(model))
     if as_json:

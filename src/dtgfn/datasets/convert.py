@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dtgfn.data.tables import TableError, parse_number
 from dtgfn.datasets.registry import Entry, Source
 from dtgfn.datasets.values import Dataset, make_dataset
-from dtgfn.tables import TableError, parse_number
 
 _MISSING = ("?", "")
 

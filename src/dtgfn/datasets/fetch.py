@@ -11,11 +11,11 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from dtgfn._support.atomic_write import write_whole
+from dtgfn.data.tables import TableError
 from dtgfn.datasets.convert import convert
 from dtgfn.datasets.registry import Entry, Source
 from dtgfn.datasets.values import Dataset, csv_text
-from dtgfn.tables import TableError
-from dtgfn.whole_files import write_whole
 
 Tell = Callable[[str], None]
 

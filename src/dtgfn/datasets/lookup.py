@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from dtgfn.data.tables import TableError
 from dtgfn.datasets.fetch import Tell, cache_folder, fetch, tell_on_stderr
 from dtgfn.datasets.registry import Entry, find_entry
 from dtgfn.datasets.values import Dataset, make_dataset, read_csv
-from dtgfn.tables import TableError
 
 
 def load_dataset(name: str, *, tell: Tell = tell_on_stderr) -> Dataset:

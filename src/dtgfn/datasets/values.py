@@ -9,12 +9,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support.arrays import Floats, Int64s
+from dtgfn.data.table_files import read_table
+from dtgfn.data.tables import TableError, label, split_column
 from dtgfn.datasets.registry import Entry
-from dtgfn.files import read_table
-from dtgfn.tables import TableError, label, split_column
-
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 _WAY_OUT = "; delete the file, or replace it by the right one"
 
@@ -24,7 +22,7 @@ class Dataset:
     """A table: features ``X`` [n, d] with NaN for missing, class codes ``y`` [n], and names."""
 
     X: Floats
-    y: Codes
+    y: Int64s
     feature_names: tuple[str, ...]
     class_names: tuple[str, ...]
     name: str
@@ -57,7 +55,7 @@ def make_dataset(
     return Dataset(values, codes, entry.features, entry.class_names, entry.name)
 
 
-def digest(X: Floats, y: Codes) -> str:
+def digest(X: Floats, y: Int64s) -> str:
     """SHA-256 of shape, features and class codes, the same on every machine.
 
     >>> digest(np.array([[-0.0, np.nan]]), np.array([1])) == digest(

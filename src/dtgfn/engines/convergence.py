@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from dtgfn.kernels import Floats
+from dtgfn._support.arrays import Floats
 
 # Chains that stand still at different values have no finite R-hat, but files want a number.
 MAX_R_HAT = 1e6

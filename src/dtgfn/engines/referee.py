@@ -14,14 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from dtgfn.engines.exact.graph import Longs
-from dtgfn.engines.exact.problem import Problem, make_problem
-from dtgfn.engines.gfn.fixed.mdp import Graph
-from dtgfn.engines.gfn.fixed.scouts import send_scouts
-from dtgfn.kernels import Floats, Ints
-from dtgfn.pieces import Threads
-from dtgfn.score import Rows, Score
-from dtgfn.trees import TreeBatch, distinct_trees
+from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.threads import Threads
+from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn.engines.rowsets.partial.scouts import send_scouts
+from dtgfn.engines.rowsets.problem import Problem, make_problem
+from dtgfn.trees.batch import TreeBatch, distinct_trees
+from dtgfn.trees.score import Rows, Score
 
 WORK = 3e5  # steps of the loops for each tree: a fraction of a second for a thousand of them
 MOST_NODES = 2000
@@ -49,7 +48,7 @@ class Ruling:
 
 
 def referee(
-    rows: Rows, score: Score, column: Ints, n_columns: int, n_jobs: int, n_trees: int = 1000
+    rows: Rows, score: Score, column: Int32s, n_columns: int, n_jobs: int, n_trees: int = 1000
 ) -> Ruling:
     """Look at as many row sets as is fair to the work that so many trees were, and rule."""
     problem = make_problem(rows, score, column, n_columns)
@@ -77,14 +76,14 @@ def affordable_nodes(problem: Problem, n_trees: int) -> int:
     return int(np.clip(n_trees * WORK / max(pairs + cells, 1.0), 1, MOST_NODES))
 
 
-def look_at(graph: Graph, depth: int, nodes: Longs) -> int:
+def look_at(graph: Graph, depth: int, nodes: Int64s) -> int:
     """Make nodes known by their look-ahead, and return how many were not."""
     new = graph.look_at(depth, nodes)
     graph.settle(depth, new, remember=True, hope=False)
     return int(new.size)
 
 
-def first_split(graph: Graph, ceiling: float, column: Ints, n_columns: int) -> Floats:
+def first_split(graph: Graph, ceiling: float, column: Int32s, n_columns: int) -> Floats:
     """Shares that trees split first on each column at least, and that they do not split."""
     least = np.zeros(n_columns + 1)
     root = graph.levels[0]
@@ -120,7 +119,7 @@ def rule_on(
     log_reward: Floats,
     rows: Rows,
     score: Score,
-    column: Ints,
+    column: Int32s,
     n_columns: int,
     n_jobs: int,
     n_effective: float,

@@ -14,18 +14,18 @@ from sklearn.base import OutlierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from dtgfn.background import Background, choose_views, fit_background, place
-from dtgfn.binning import Binner
-from dtgfn.checks import Run, check_choice, check_range, check_run, check_whole
-from dtgfn.diagnostics import UntrustworthyFit
-from dtgfn.emptiness import View, emptiness, infer_views, mean_emptiness, root_emptiness
+from dtgfn._support.arrays import Floats
+from dtgfn._support.checks import Run, check_choice, check_range, check_run, check_whole
+from dtgfn._support.progress import progress_bar
+from dtgfn.anomaly.background import Background, choose_views, fit_background, place
+from dtgfn.anomaly.density import View, emptiness, infer_views, mean_emptiness, root_emptiness
+from dtgfn.data.binning import Binner
+from dtgfn.data.tables import as_table, take
+from dtgfn.diagnostics.doubts import UntrustworthyFit
 from dtgfn.estimators.columns import TableEstimator
 from dtgfn.estimators.explained import make_report
-from dtgfn.inference import ENGINES, check_options, what_is_left
-from dtgfn.kernels import Floats
-from dtgfn.progress import progress_bar
-from dtgfn.score import SplitPenalty
-from dtgfn.tables import as_table, take
+from dtgfn.inference.infer import ENGINES, check_options, what_is_left
+from dtgfn.trees.score import SplitPenalty
 
 MAX_VIEWS = 100
 N_BINS = 40  # of the histogram of training scores
@@ -52,7 +52,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
     Posterior trees tell normal rows from a background whose density is known, in views of a few
     columns each. A leaf's share of rows, against its share of background, is a density; a row's
     score is minus the side of the cube it would have to itself at that density, averaged over
-    trees (see ``dtgfn.emptiness``).
+    trees (see ``dtgfn.anomaly.density``).
 
     Parameters
     ----------

@@ -10,16 +10,16 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dtgfn.binning import Binner, Binning, encode
-from dtgfn.checks import check_choice
+from dtgfn._support.arrays import Codes, Floats
+from dtgfn._support.checks import check_choice
+from dtgfn.data.binning import Binner, Binning, encode
+from dtgfn.data.tables import Table, as_table
+from dtgfn.data.targets import as_target
 from dtgfn.estimators.columns import TableEstimator
 from dtgfn.estimators.explained import ExplainedEstimator
-from dtgfn.forest import Forest, average
-from dtgfn.inference import ENGINES, check_options, infer
-from dtgfn.kernels import Codes, Floats
-from dtgfn.leaves import LeafModel
-from dtgfn.posterior import TreePosterior
-from dtgfn.predict import (
+from dtgfn.inference.extend import extend_posterior
+from dtgfn.inference.infer import ENGINES, check_options, infer
+from dtgfn.posterior.prediction import (
     WEIGHTINGS,
     CountedTrees,
     average_outputs,
@@ -29,11 +29,11 @@ from dtgfn.predict import (
     sharpened,
     sharpness,
 )
-from dtgfn.score import SplitPenalty
-from dtgfn.streaming import extend_posterior
-from dtgfn.tables import Table, as_table
-from dtgfn.targets import as_target
-from dtgfn.trees import TreeBatch
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.batch import TreeBatch
+from dtgfn.trees.forest import Forest, average
+from dtgfn.trees.leaves import LeafModel
+from dtgfn.trees.score import SplitPenalty
 
 # What only a GFlowNet has, by the estimators' parameter names; its defaults are its silence.
 TRAINING_ONLY = (

@@ -12,18 +12,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 
-from dtgfn.binning import Binning, check_weights
-from dtgfn.checks import check_flag, check_range
-from dtgfn.class_prior import ClassPrior, recounted
+from dtgfn._support.arrays import Codes, Floats
+from dtgfn._support.checks import check_flag, check_range
+from dtgfn.data.binning import Binning, check_weights
+from dtgfn.data.tables import listing
+from dtgfn.data.targets import check_classes, check_labels
 from dtgfn.estimators.base import PosteriorEstimator
-from dtgfn.forest import average
-from dtgfn.kernels import Codes, Floats
-from dtgfn.leaves import DirichletLeaf
-from dtgfn.predict import average_outputs, make_forest
-from dtgfn.score import SplitPenalty
-from dtgfn.tables import listing
-from dtgfn.targets import check_classes, check_labels
-from dtgfn.uncertainty import Uncertainty, credible_interval, uncertainty
+from dtgfn.posterior.label_shift import ClassPrior, recounted
+from dtgfn.posterior.prediction import average_outputs, make_forest
+from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
+from dtgfn.trees.forest import average
+from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.score import SplitPenalty
 
 
 def _streams(model: DTGFNClassifier) -> bool:

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from dtgfn.tables import Table
+from dtgfn.data.tables import Table
 
 
 class TableEstimator(BaseEstimator):  # type: ignore[misc]

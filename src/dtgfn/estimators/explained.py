@@ -9,16 +9,16 @@ from typing import Any, Literal
 import pandas
 from sklearn.utils.validation import check_is_fitted
 
-from dtgfn.consensus import consensus_tree
-from dtgfn.explain import DecisionPath, decision_path, tree_text
+from dtgfn.explain.consensus import consensus_tree
+from dtgfn.explain.importances import co_occurrence, importances
+from dtgfn.explain.partial_dependence import partial_dependence
+from dtgfn.explain.rules import distinct_rules, leaf_rules
+from dtgfn.explain.shapley import shap_values
+from dtgfn.explain.text import DecisionPath, decision_path, tree_text
+from dtgfn.explain.tree_set import Which
 from dtgfn.export import export
-from dtgfn.importances import co_occurrence, importances
-from dtgfn.partial_dependence import partial_dependence
-from dtgfn.posterior import TreePosterior
-from dtgfn.rules import distinct_rules, leaf_rules
-from dtgfn.shapley import shap_values
-from dtgfn.tree_sets import Which
-from dtgfn.trees import TreeBatch
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.batch import TreeBatch
 
 
 def make_report(model: Any, X: Any, y: Any, title: str | None) -> Any:

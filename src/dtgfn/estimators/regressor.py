@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
-from dtgfn.binning import Binning
-from dtgfn.checks import check_range
+from dtgfn._support.arrays import Floats
+from dtgfn._support.checks import check_range
+from dtgfn.data.binning import Binning
 from dtgfn.estimators.base import PosteriorEstimator
-from dtgfn.kernels import Floats
-from dtgfn.leaves import NormalLeaf
-from dtgfn.regression import Variance, moments, normal_leaf, predictive_quantiles
-from dtgfn.score import SplitPenalty
-from dtgfn.uncertainty import check_level
+from dtgfn.posterior.moments import Variance, moments, normal_leaf, predictive_quantiles
+from dtgfn.posterior.uncertainty import check_level
+from dtgfn.trees.leaves import NormalLeaf
+from dtgfn.trees.score import SplitPenalty
 
 
 class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dtgfn.checks import check_choice
-from dtgfn.explain import tree_set_text
+from dtgfn._support.atomic_write import write_whole
+from dtgfn._support.checks import check_choice
+from dtgfn.explain.text import tree_set_text
+from dtgfn.explain.tree_set import TreeSet, Which, take_tree, take_trees
 from dtgfn.export.dot import to_dot
 from dtgfn.export.json_document import from_json, to_json
 from dtgfn.export.mermaid import to_mermaid
 from dtgfn.export.onnx_graph import to_onnx
 from dtgfn.export.sklearn_tree import to_sklearn
-from dtgfn.tree_sets import TreeSet, Which, take_tree, take_trees
-from dtgfn.whole_files import write_whole
 
 __all__ = ["FORMATS", "export", "from_json"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtgfn.tree_sets import TreeSet, drawn_nodes
+from dtgfn.explain.tree_set import TreeSet, drawn_nodes
 
 
 def to_dot(chosen: TreeSet) -> str:
@@ -11,7 +11,7 @@ def to_dot(chosen: TreeSet) -> str:
     Examples
     --------
     >>> from dtgfn import infer
-    >>> from dtgfn.tree_sets import take_tree
+    >>> from dtgfn.explain.tree_set import take_tree
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> print(to_dot(take_tree(posterior)))

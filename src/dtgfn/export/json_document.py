@@ -34,11 +34,11 @@ from typing import Any
 
 import numpy as np
 
-from dtgfn.binning import HALF, Binner
-from dtgfn.binning_state import binner_from_dict
-from dtgfn.kernels import Floats
-from dtgfn.tree_sets import TreeSet
-from dtgfn.trees import empty_batch
+from dtgfn._support.arrays import Floats
+from dtgfn.data.binner_dict import binner_from_dict
+from dtgfn.data.binning import HALF, Binner
+from dtgfn.explain.tree_set import TreeSet
+from dtgfn.trees.batch import empty_batch
 
 FORMAT, VERSION = "dtgfn-trees", 1
 LARGEST = sys.float_info.max
@@ -51,7 +51,7 @@ def to_json(chosen: TreeSet, indent: int | None = 1) -> str:
     Examples
     --------
     >>> from dtgfn import infer
-    >>> from dtgfn.tree_sets import take_tree
+    >>> from dtgfn.explain.tree_set import take_tree
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> text = to_json(take_tree(posterior))

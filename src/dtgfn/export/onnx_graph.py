@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.binning import Binner
-from dtgfn.kernels import Floats, Ints
-from dtgfn.specs import ColumnSpec
-from dtgfn.tree_sets import TreeSet
+from dtgfn._support.arrays import Floats, Int32s
+from dtgfn.data.binning import Binner
+from dtgfn.data.columns import ColumnSpec
+from dtgfn.explain.tree_set import TreeSet
 
 PRIVATE = "dtgfn: "
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # old enough for most runtimes
@@ -34,7 +34,7 @@ def to_onnx(chosen: TreeSet) -> Any:
     Examples
     --------
     >>> from dtgfn import infer
-    >>> from dtgfn.tree_sets import take_tree
+    >>> from dtgfn.explain.tree_set import take_tree
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> model = to_onnx(take_tree(posterior))
@@ -85,7 +85,7 @@ def to_onnx(chosen: TreeSet) -> Any:
 def _sharpen(
     average: str, name: str, sharpness: float, helper: Any, types: Any
 ) -> tuple[list[Any], list[Any]]:
-    """Nodes that make ``name`` of the average, as ``dtgfn.predict.sharpened``; their constants."""
+    """Nodes that make ``name`` of the average, as ``prediction.sharpened``; their constants."""
     steps = ("double", "top", "ratio", "power", "sum", "sharp", "sharpness", "axis")
     double, top, ratio, power, total, sharp, exponent, axis = (PRIVATE + step for step in steps)
     nodes = [
@@ -191,7 +191,7 @@ def _ensemble(chosen: TreeSet, helper: Any, types: Any) -> dict[str, Any]:
     }
 
 
-def _tests(binner: Binner, feature: Ints, cut: Ints) -> tuple[Ints, Floats, list[str]]:
+def _tests(binner: Binner, feature: Int32s, cut: Int32s) -> tuple[Int32s, Floats, list[str]]:
     """Column, number and mode of each node; where the test holds a row goes left."""
     column = np.zeros(feature.size, dtype=np.int32)
     threshold = np.zeros(feature.size)

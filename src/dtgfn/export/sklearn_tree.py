@@ -14,11 +14,11 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, TREE_LEAF, TREE_UNDEFINED, Tree
 from sklearn.utils import Bunch, Tags
 
-from dtgfn.binning import Binner, encode
-from dtgfn.checks import check_choice
-from dtgfn.kernels import Floats
-from dtgfn.tables import as_table, listing
-from dtgfn.tree_sets import TreeSet
+from dtgfn._support.arrays import Floats
+from dtgfn._support.checks import check_choice
+from dtgfn.data.binning import Binner, encode
+from dtgfn.data.tables import as_table, listing
+from dtgfn.explain.tree_set import TreeSet
 
 Columns = Literal["auto", "raw", "codes"]
 RowType = Literal["float64", "float32"]
@@ -51,7 +51,7 @@ def to_sklearn(
     --------
     >>> from sklearn.tree import export_text
     >>> from dtgfn import infer
-    >>> from dtgfn.tree_sets import take_tree
+    >>> from dtgfn.explain.tree_set import take_tree
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> print(export_text(to_sklearn(take_tree(posterior))))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle
 
-from dtgfn.colours import FAINT, INK, PAPER, QUIET, class_colour
+from dtgfn.plots.colours import FAINT, INK, PAPER, QUIET, class_colour
 from dtgfn.plots.placing import Size
 from dtgfn.plots.scaled_text import text_width, write
 

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.special import betaincinv
 
-from dtgfn.colours import DASHES, FAINT, INK, OTHERS, OURS
-from dtgfn.held_out import score_held_out
+from dtgfn.evaluation import score_held_out
+from dtgfn.plots.colours import DASHES, FAINT, INK, OTHERS, OURS
 from dtgfn.plots.frame import axes_or_new, legend_above, style
 
 STRIP = -0.2  # where the strip with the numbers of rows begins

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dtgfn.colours import DASHES, FAINT, INK, MARKERS, class_colour
-from dtgfn.kernels import Floats
-from dtgfn.partial_dependence import column_place, partial_dependence
+from dtgfn._support.arrays import Floats
+from dtgfn.data.tables import listing
+from dtgfn.explain.partial_dependence import column_place, partial_dependence
+from dtgfn.explain.tree_set import take_trees
+from dtgfn.plots.colours import DASHES, FAINT, INK, MARKERS, class_colour
 from dtgfn.plots.frame import axes_or_new, legend_above, shortened, style
-from dtgfn.tables import listing
-from dtgfn.tree_sets import take_trees
 
 if TYPE_CHECKING:
     import pandas
@@ -32,8 +32,8 @@ def plot_dependence(
     """Draw the partial dependence of P(class), or of the number, on one column.
 
     The line is the prediction averaged over the rows with the column set to a value, and over the
-    posterior (see ``dtgfn.partial_dependence``); the band holds that of a tree of the posterior
-    with probability ``level``. The strip at the lower edge shows how many rows are where.
+    posterior (see ``dtgfn.explain.partial_dependence``); the band holds that of a tree of the
+    posterior with probability ``level``. The strip at the lower edge shows how many rows are where.
 
     Parameters
     ----------

@@ -8,15 +8,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.stats import binom
 
-from dtgfn.colours import FAINT, INK, OTHERS, OURS
-from dtgfn.comparison import check_comparable
-from dtgfn.distances import tally, top_trees
-from dtgfn.importances import effective_trees
-from dtgfn.kernels import Floats
+from dtgfn._support.arrays import Floats
+from dtgfn.diagnostics.comparison import check_comparable
+from dtgfn.diagnostics.distances import tally, top_trees
+from dtgfn.explain.importances import effective_trees
+from dtgfn.plots.colours import FAINT, INK, OTHERS, OURS
 from dtgfn.plots.frame import axes_or_new, legend_above, style
-from dtgfn.posterior import TreePosterior, as_posterior
-from dtgfn.score import log_reward, merge_rows
-from dtgfn.trees import canonical_keys
+from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
+from dtgfn.trees.batch import canonical_keys
+from dtgfn.trees.score import log_reward, merge_rows
 
 N_TOP = 100
 FARTHEST = 1e-3  # of one draw's frequency: less probable trees are drawn at the edge

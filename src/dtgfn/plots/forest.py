@@ -11,15 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 
-from dtgfn.checks import check_whole
-from dtgfn.colours import FAINT, INK, OTHERS, QUIET
+from dtgfn._support.checks import check_whole
+from dtgfn.explain.tree_set import TreeSet, take_trees
 from dtgfn.plots.boxes import LINE, Bar, draw_bar, draw_key, rectangle
+from dtgfn.plots.colours import FAINT, INK, OTHERS, QUIET
 from dtgfn.plots.frame import axes_or_new, chance_text, shortened
 from dtgfn.plots.overlay import LEAF_KEY, Key, Links, Option, Path, Places, lay_over, option_text
 from dtgfn.plots.placing import Placed, Size, fit, inches_for, place
 from dtgfn.plots.scaled_text import text_width, write
-from dtgfn.posterior import as_posterior
-from dtgfn.tree_sets import TreeSet, take_trees
+from dtgfn.posterior.tree_posterior import as_posterior
 
 # Less probable places are left out: as few as leaves the rest readable.
 LEASTS = (0.03, 0.05, 0.1, 0.2, 0.3, 0.5)

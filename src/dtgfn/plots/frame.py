@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from dtgfn.colours import FAINT, INK
+from dtgfn.plots.colours import FAINT, INK
 from dtgfn.plots.scaled_text import text_width
 
 

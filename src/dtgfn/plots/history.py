@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from dtgfn.colours import DASHES, FAINT, INK, OTHERS, OURS, QUIET
-from dtgfn.comparison import check_comparable
-from dtgfn.kernels import Floats
+from dtgfn._support.arrays import Floats
+from dtgfn.diagnostics.comparison import check_comparable
+from dtgfn.plots.colours import DASHES, FAINT, INK, OTHERS, OURS, QUIET
 from dtgfn.plots.frame import axes_or_new, legend_above, style
-from dtgfn.posterior import ModelAverage, TreePosterior, as_posterior
+from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior, as_posterior
 
 # Entries of an engine's history that are worth a line: name, colour, dash.
 LINES: dict[str, tuple[str, str, Any]] = {

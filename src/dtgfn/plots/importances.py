@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dtgfn.checks import check_choice, check_whole
-from dtgfn.colours import FAINT, INK, OTHERS
-from dtgfn.importances import importances
+from dtgfn._support.checks import check_choice, check_whole
+from dtgfn.explain.importances import importances
+from dtgfn.plots.colours import FAINT, INK, OTHERS
 from dtgfn.plots.frame import axes_or_new, shortened, style
 
 SAID = {
@@ -27,7 +27,7 @@ def plot_importances(
     level: float = 0.9,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what ``dtgfn.importances.importances`` tells, the most important column on top.
+    """Draw what ``dtgfn.explain.importances.importances`` tells, the most important column on top.
 
     Parameters
     ----------

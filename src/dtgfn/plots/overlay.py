@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dtgfn.binning import Feature, rule, threshold_text
-from dtgfn.kernels import Codes, Floats
-from dtgfn.report.columns import split_unit
-from dtgfn.tree_sets import TreeSet
+from dtgfn._support.arrays import Codes, Floats
+from dtgfn.data.binning import Feature, rule, threshold_text
+from dtgfn.explain.column_labels import split_unit
+from dtgfn.explain.tree_set import TreeSet
 
 Path = tuple[int, ...]
 Key = tuple[str, int, int]  # what is there: ("split", feature, first cut of its group) or a leaf

@@ -9,7 +9,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 
-from dtgfn.colours import INK
+from dtgfn.plots.colours import INK
 
 
 class ScaledText(Text):

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from dtgfn.colours import INK, OTHERS
+from dtgfn.plots.colours import INK, OTHERS
 from dtgfn.plots.frame import axes_or_new, legend_above, style
-from dtgfn.posterior import ModelAverage, as_posterior
+from dtgfn.posterior.tree_posterior import ModelAverage, as_posterior
 
 NEGLIGIBLE = 1e-3  # larger trees than these are left out of sight
 

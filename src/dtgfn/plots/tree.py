@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dtgfn.colours import FAINT, QUIET, class_colour
+from dtgfn.explain.column_labels import split_rule
+from dtgfn.explain.tree_set import TreeSet, Which, rows_text, take_tree
 from dtgfn.plots.boxes import Bar, Box, draw_box, draw_edge, draw_key, wrapped
+from dtgfn.plots.colours import FAINT, QUIET, class_colour
 from dtgfn.plots.frame import axes_or_new, chance_text
 from dtgfn.plots.placing import Placed, fit, inches_for, place_best
 from dtgfn.plots.scaled_text import text_width, write
-from dtgfn.posterior import as_posterior
-from dtgfn.report.columns import split_rule
-from dtgfn.tree_sets import TreeSet, Which, rows_text, take_tree
+from dtgfn.posterior.tree_posterior import as_posterior
 
 MOST_NAMED = 8  # classes with a colour of their own
 

@@ -9,8 +9,8 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
+from dtgfn._support.atomic_write import write_whole
 from dtgfn.report.gather import gather
-from dtgfn.whole_files import write_whole
 
 
 class Report:

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from dtgfn.background import NO_CATEGORIES
-from dtgfn.emptiness import View
+from dtgfn._support.arrays import Floats
+from dtgfn.anomaly.background import NO_CATEGORIES
+from dtgfn.anomaly.density import View
 from dtgfn.estimators import DTGFNAnomalyDetector
+from dtgfn.explain.column_labels import describe_columns, split_rule
 from dtgfn.export.json_document import split_test
-from dtgfn.kernels import Floats
-from dtgfn.report.columns import describe_columns, split_rule
 from dtgfn.report.fit_facts import settings_of
 from dtgfn.report.tree_nodes import whole
 

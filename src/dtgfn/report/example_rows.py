@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.binning import Binner, encode
-from dtgfn.held_out import LEVEL, even_steps
-from dtgfn.kernels import Codes, Floats
-from dtgfn.leaves import NormalLeaf
-from dtgfn.posterior import TreePosterior
-from dtgfn.report.columns import values_of_codes, values_of_table
-from dtgfn.tables import Column, Table, take
+from dtgfn._support.arrays import Codes, Floats, Int64s
+from dtgfn.data.binning import Binner, encode
+from dtgfn.data.tables import Column, Table, take
+from dtgfn.evaluation import LEVEL, even_steps
+from dtgfn.explain.column_labels import values_of_codes, values_of_table
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.leaves import NormalLeaf
 
 MOST_ROWS = 40
 N_UNCERTAIN = 12
@@ -24,8 +24,6 @@ QUANTILES = {
     "a training row with a target above the middle": 0.75,
     "a training row with a high target": 0.95,
 }
-
-Longs = npt.NDArray[np.int64]
 
 
 class Examples(NamedTuple):
@@ -56,7 +54,7 @@ def held_out_examples(
     return Examples(names, values_of_table(binner, part), part, known)
 
 
-def spread_rows(unsure: Floats) -> Longs:
+def spread_rows(unsure: Floats) -> Int64s:
     """Places of at most 40 rows [n], in their order: the most uncertain ones, others evenly."""
     n_rows = len(unsure)
     if n_rows <= MOST_ROWS:
@@ -85,7 +83,7 @@ def typical_examples(posterior: TreePosterior) -> Examples:
     return Examples(names, values, table_of(binner, values), truth)
 
 
-def _of_each_class(posterior: TreePosterior) -> tuple[Longs, list[str]]:
+def _of_each_class(posterior: TreePosterior) -> tuple[Int64s, list[str]]:
     rows = posterior.rows
     weight = np.bincount(rows.target, weights=rows.weight, minlength=len(posterior.class_names))
     common = np.argsort(-weight, kind="stable")[:MOST_ROWS]
@@ -95,7 +93,7 @@ def _of_each_class(posterior: TreePosterior) -> tuple[Longs, list[str]]:
     return np.array(places, dtype=np.int64), names
 
 
-def _along_target(posterior: TreePosterior) -> tuple[Longs, list[str]]:
+def _along_target(posterior: TreePosterior) -> tuple[Int64s, list[str]]:
     rows = posterior.rows
     order = np.argsort(rows.target, kind="stable")
     upto = np.cumsum(rows.weight[order]) / rows.weight.sum()
@@ -103,7 +101,7 @@ def _along_target(posterior: TreePosterior) -> tuple[Longs, list[str]]:
     return order[np.minimum(reached, len(order) - 1)].astype(np.int64), list(QUANTILES)
 
 
-def central_row(posterior: TreePosterior, members: Longs) -> int:
+def central_row(posterior: TreePosterior, members: Int64s) -> int:
     """Return the member whose codes are nearest to the members' median, column by column."""
     codes, weight = posterior.rows.codes[members].astype(np.float64), posterior.rows.weight[members]
     order = np.argsort(codes, axis=0, kind="stable")

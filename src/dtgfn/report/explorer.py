@@ -20,13 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from dtgfn.binning import Binner
+from dtgfn._support.arrays import Codes, Floats
+from dtgfn.data.binning import Binner
 from dtgfn.export.json_document import split_test
-from dtgfn.forest import FlatTrees, Forest, average
-from dtgfn.kernels import Codes, Floats
-from dtgfn.leaves import NormalLeaf
-from dtgfn.posterior import TreePosterior
-from dtgfn.predict import (
+from dtgfn.posterior.prediction import (
     CountedTrees,
     count_trees,
     knows_average,
@@ -35,7 +32,10 @@ from dtgfn.predict import (
     sharpness,
     tree_weights,
 )
-from dtgfn.uncertainty import expected_entropy
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.uncertainty import expected_entropy
+from dtgfn.trees.forest import FlatTrees, Forest, average
+from dtgfn.trees.leaves import NormalLeaf
 
 DIGITS = 12  # decimals of probabilities: far below what a prediction is compared with
 MOST_TREES = 5000  # before anything is written

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dtgfn.bagging import Bags
 from dtgfn.estimators.base import TRAINING_ONLY
-from dtgfn.leaves import DirichletLeaf, NormalLeaf
-from dtgfn.posterior import TreePosterior
-from dtgfn.score import PenaltyPrior
+from dtgfn.inference.bagging import Bags
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.leaves import DirichletLeaf, NormalLeaf
+from dtgfn.trees.score import PenaltyPrior
 
 LEFT_OUT = ("verbose", "n_jobs", "callbacks", "checkpoint", "warm_start")  # of one run
 ENGINE_SENTENCES = {

@@ -11,14 +11,15 @@ import pandas
 from sklearn.utils.validation import check_is_fitted
 
 import dtgfn
-from dtgfn.checks import check_whole
+from dtgfn._support.checks import check_whole
+from dtgfn.data.tables import Table, as_table
+from dtgfn.diagnostics.verdict import verdict
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier
 from dtgfn.estimators.base import PosteriorEstimator
-from dtgfn.held_out import check_lengths, read_truth, score_held_out
-from dtgfn.importances import co_occurrence, importances
-from dtgfn.leaves import NormalLeaf
-from dtgfn.posterior import ModelAverage, TreePosterior
-from dtgfn.report.columns import describe_columns
+from dtgfn.evaluation import check_lengths, read_truth, score_held_out
+from dtgfn.explain.column_labels import describe_columns
+from dtgfn.explain.importances import co_occurrence, importances
+from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior
 from dtgfn.report.detector_facts import (
     anomaly_section,
     column_gains,
@@ -38,8 +39,7 @@ from dtgfn.report.explorer import explore, explorer_forest, forest_says
 from dtgfn.report.fit_facts import posterior_facts
 from dtgfn.report.training_curves import training_curves
 from dtgfn.report.tree_nodes import probable_trees, whole
-from dtgfn.tables import Table, as_table
-from dtgfn.verdict import verdict
+from dtgfn.trees.leaves import NormalLeaf
 
 MOST_IMPORTANT = 30
 MOST_TOGETHER = 15

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dtgfn.held_out import even_steps
-from dtgfn.posterior import TreePosterior
+from dtgfn.evaluation import even_steps
+from dtgfn.posterior.tree_posterior import TreePosterior
 
 MOST_POINTS = 300
 CLOCKS = ("step", "sweep", "seconds")

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.distances import tally
-from dtgfn.explain import tree_set_text
+from dtgfn._support.arrays import Floats, Int32s
+from dtgfn.diagnostics.distances import tally
+from dtgfn.explain.column_labels import split_rule
+from dtgfn.explain.nodes import node_log_marginals
+from dtgfn.explain.text import tree_set_text
+from dtgfn.explain.tree_set import TreeSet, take_trees
 from dtgfn.export.json_document import split_test
-from dtgfn.kernels import Floats, Ints
-from dtgfn.nodes import node_log_marginals
-from dtgfn.posterior import TreePosterior
-from dtgfn.predict import tree_weights
-from dtgfn.report.columns import split_rule
-from dtgfn.score import log_reward, merge_rows
-from dtgfn.tree_sets import TreeSet, take_trees
-from dtgfn.trees import TreeBatch, canonical_keys, stack_trees
-from dtgfn.variants import Alike, alike_cuts, log_variants, variant_keys
+from dtgfn.posterior.prediction import tree_weights
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees
+from dtgfn.trees.equivalent_cuts import Alike, alike_cuts, log_variants, variant_keys
+from dtgfn.trees.score import log_reward, merge_rows
 
 MOST_STEPS = 300_000_000  # rows times trees times levels that are looked at for variants
 
@@ -98,7 +98,7 @@ def _probability(posterior: TreePosterior, log_mass: float) -> float | None:
 
 
 def tree_nodes(
-    chosen: TreeSet, log_marginal: Floats, first: Ints, last: Ints
+    chosen: TreeSet, log_marginal: Floats, first: Int32s, last: Int32s
 ) -> list[dict[str, Any]]:
     """Nodes of the first tree of a set, parents first.
 

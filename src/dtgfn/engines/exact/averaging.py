@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.threads import Halting, Work
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
-from dtgfn.engines.exact.graph import Edges, Longs, Run, sum_rows
-from dtgfn.engines.exact.one_level import Cuts, list_cuts, make_cuts
-from dtgfn.engines.exact.problem import Loops, Problem, Words
-from dtgfn.engines.exact.support import NEGLIGIBLE, SupportLevel, carriers
-from dtgfn.kernels import Codes, Floats, Ints, as_codes, distinct_codes
-from dtgfn.leaves import write_outputs
-from dtgfn.pieces import Halting, Work
+from dtgfn.engines.rowsets.graph import Edges, Run, sum_rows
+from dtgfn.engines.rowsets.one_level import Cuts, list_cuts, make_cuts
+from dtgfn.engines.rowsets.problem import Loops, Problem
+from dtgfn.engines.rowsets.support import NEGLIGIBLE, SupportLevel, carriers
+from dtgfn.trees.leaves import write_outputs
+from dtgfn.trees.routing import as_codes, distinct_codes
 
 # Mass of a query at a row set below this cannot change a printed probability.
 NO_MASS = 1e-18
@@ -68,7 +69,7 @@ def _cells_per_query(problem: Problem, support: list[SupportLevel]) -> int:
 
 
 def _average_piece(
-    problem: Problem, support: list[SupportLevel], queries: Ints, run: Run
+    problem: Problem, support: list[SupportLevel], queries: Int32s, run: Run
 ) -> Floats:
     """Predictions [Q, J] for distinct rows given as code columns [F, Q]."""
     n_queries, n_outputs = queries.shape[1], problem.score.leaf.n_outputs
@@ -110,7 +111,7 @@ def _pass_level(
     problem: Problem,
     here: SupportLevel,
     n_children: int,
-    queries: Ints,
+    queries: Int32s,
     mass: Floats,
     stopped: Floats,
     run: Run,
@@ -126,7 +127,7 @@ def _pass_level(
     return child_mass
 
 
-def _means(problem: Problem, bits: Words, run: Run) -> Floats:
+def _means(problem: Problem, bits: UInt64s, run: Run) -> Floats:
     """What row sets [K, W] predict as leaves [K, J]."""
     means = np.empty((len(bits), problem.score.leaf.n_outputs))
     run(partial(_call, leaf_means, (bits, problem.loops, means)), len(bits))
@@ -138,7 +139,7 @@ def _call(loop: Callable[..., None], given: tuple[Any, ...], first: int, last: i
 
 
 @njit(cache=True, nogil=True)
-def leaf_means(first: int, last: int, bits: Words, loops: Loops, means: Floats) -> None:
+def leaf_means(first: int, last: int, bits: UInt64s, loops: Loops, means: Floats) -> None:
     """Write what row sets first..last-1 predict as leaves [K, J]."""
     rows = np.empty(loops.sums.shape[0], np.int32)
     total = np.empty(loops.sums.shape[1])
@@ -155,7 +156,7 @@ def pass_down(
     stop: Floats,
     edges: Edges,
     probability: Floats,
-    queries: Ints,
+    queries: Int32s,
     mass: Floats,
     means: Floats,
     child_mass: Floats,
@@ -184,13 +185,13 @@ def pass_down(
 
 @njit(cache=True, nogil=True)
 def average_one_level(
-    bits: Words,
+    bits: UInt64s,
     max_cuts: int,
     depth: int,
     may_split: bool,
     loops: Loops,
-    queries: Ints,
-    order: Longs,
+    queries: Int32s,
+    order: Int64s,
     mass: Floats,
     out: Floats,
 ) -> None:
@@ -242,8 +243,8 @@ def accumulate_cuts(
 def add_feature(
     first: int,
     after: int,
-    codes: Ints,
-    order: Longs,
+    codes: Int32s,
+    order: Int64s,
     cuts: Cuts,
     below: Floats,
     above: Floats,

@@ -14,16 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dtgfn.engines.exact.graph import Longs
-from dtgfn.engines.exact.problem import Loops, Words
-from dtgfn.engines.exact.two_levels import (
+from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn.engines.rowsets.problem import Loops
+from dtgfn.engines.rowsets.two_levels import (
     Pairs,
     count_jointly,
     load_set,
     make_pairs,
     value_sides,
 )
-from dtgfn.kernels import Floats, Ints
 
 
 class Places(NamedTuple):
@@ -33,7 +32,7 @@ class Places(NamedTuple):
     ``place``. All but the last of the classes are summed, C' = C - 1: the last one has the rest.
     """
 
-    place: Ints  # [F, Q]
+    place: Int32s  # [F, Q]
     inside: Floats  # [F, Q]
     weighted: Floats  # [C', entries] leaf weight times predictive probability of each class
     table: Floats  # [C', (R + 1) * (R + 1)] the table G of a pair of features
@@ -63,7 +62,7 @@ def make_places(loops: Loops, n_queries: int) -> Places:
 
 @njit(cache=True, nogil=True)
 def find_places(
-    s: int, loops: Loops, queries: Ints, order: Longs, pairs: Pairs, places: Places
+    s: int, loops: Loops, queries: Int32s, order: Int64s, pairs: Pairs, places: Places
 ) -> None:
     """Find each query's place among the cuts of the row set in ``pairs.rows[:s]``."""
     for f in range(loops.ranks.shape[0]):
@@ -241,13 +240,13 @@ def read_pair(f: int, g: int, width: int, factor: Floats, places: Places, out: F
 
 @njit(cache=True, nogil=True)
 def average_two_levels(
-    bits: Words,
+    bits: UInt64s,
     max_cuts: int,
     depth: int,
     may_split: bool,
     loops: Loops,
-    queries: Ints,
-    order: Longs,
+    queries: Int32s,
+    order: Int64s,
     mass: Floats,
     out: Floats,
 ) -> None:

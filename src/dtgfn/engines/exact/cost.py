@@ -10,7 +10,8 @@ from math import factorial
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.engines.exact.budget import (
+from dtgfn._support.arrays import Bools, Int32s
+from dtgfn._support.budget import (
     LESS_WORK,
     MORE_TIME,
     Budget,
@@ -18,7 +19,8 @@ from dtgfn.engines.exact.budget import (
     duration,
     gigabytes,
 )
-from dtgfn.engines.exact.graph import (
+from dtgfn._support.threads import run_here
+from dtgfn.engines.rowsets.graph import (
     Edges,
     Level,
     count_edges,
@@ -26,10 +28,8 @@ from dtgfn.engines.exact.graph import (
     expansion_bytes,
     root_level,
 )
-from dtgfn.engines.exact.inside import tail_values, values_bytes
-from dtgfn.engines.exact.problem import Problem
-from dtgfn.kernels import Ints
-from dtgfn.pieces import run_here
+from dtgfn.engines.rowsets.inside import tail_values, values_bytes
+from dtgfn.engines.rowsets.problem import Problem
 
 # The guess is rough (the graph shares sub-problems in ways a walk cannot see), so only a clear
 # excess is refused before starting; the budget itself ends the rest.
@@ -38,8 +38,6 @@ MOST_ORDERS = 5
 TIMED_WORK = 2e6
 SECONDS_PER_PAIR = 1e-8  # of cuts, where nothing can be timed
 SECONDS_PER_CELL = 5e-9  # of rows and sums at the nodes of a tree
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def estimate_cost(
     from_root = expand(problem, root, run_here) if n_steps else None
     for walk in range(n_walks):
         level, n_paths = root, 1.0
-        sides: list[Mask] = []
+        sides: list[Bools] = []
         n_sets[walk, 0] = 1.0
         for step in range(n_steps):
             again = from_root if step == 0 else None
@@ -106,14 +104,14 @@ def estimate_cost(
     )
 
 
-def _side(problem: Problem, edges: Edges, edge: int, goes_left: bool) -> Mask:
+def _side(problem: Problem, edges: Edges, edge: int, goes_left: bool) -> Bools:
     """All rows on one side of a cut [P]."""
     f = edges.feature[edge]
     below = problem.loops.rank_code[f][problem.loops.ranks[f]] <= edges.low[edge]
     return below if goes_left else ~below
 
 
-def _orders(sides: list[Mask]) -> float:
+def _orders(sides: list[Bools]) -> float:
     """In how many orders the cuts along a path could have been made, each removing some row."""
     if len(sides) > MOST_ORDERS:  # as large a share of all orders as for the first few
         share = _orders(sides[:MOST_ORDERS]) / factorial(MOST_ORDERS)
@@ -152,7 +150,7 @@ def _tail_seconds(
 
 
 def _tail_work(
-    problem: Problem, tail_levels: int, counts: Ints, level: Level
+    problem: Problem, tail_levels: int, counts: Int32s, level: Level
 ) -> npt.NDArray[np.float64]:
     """What the tails of row sets [K] with so many cuts look at: rows, and what cuts are worth."""
     n_rows = np.bitwise_count(level.bits).sum(axis=1, dtype=np.float64)

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dtgfn.checks import check_count
+from dtgfn._support.arrays import Codes, Floats, Int32s
+from dtgfn._support.budget import Budget, available_memory
+from dtgfn._support.checks import check_count
+from dtgfn._support.progress import Progress, silent
+from dtgfn._support.threads import Threads, run_here
 from dtgfn.engines.exact.averaging import average_predictions
-from dtgfn.engines.exact.best import best_tree
-from dtgfn.engines.exact.budget import Budget, available_memory
 from dtgfn.engines.exact.cost import estimate_cost, refuse_if_hopeless
-from dtgfn.engines.exact.graph import (
+from dtgfn.engines.rowsets.best import best_tree
+from dtgfn.engines.rowsets.graph import (
     Edges,
     Level,
     count_edges,
@@ -21,17 +24,14 @@ from dtgfn.engines.exact.graph import (
     expansion_bytes,
     root_level,
 )
-from dtgfn.engines.exact.inside import Values, level_values, tail_values, values_bytes
-from dtgfn.engines.exact.problem import Problem, make_problem
-from dtgfn.engines.exact.sampling import sample_trees
-from dtgfn.engines.exact.support import Graph, SupportLevel, build_support
-from dtgfn.engines.exact.two_levels import scratch_bytes
-from dtgfn.kernels import Codes, Floats, Ints
-from dtgfn.pieces import Threads, run_here
-from dtgfn.posterior import TreePosterior, check_possible
-from dtgfn.progress import Progress, silent
-from dtgfn.score import Rows, Score, log_reward, merge_rows
-from dtgfn.trees import TreeBatch
+from dtgfn.engines.rowsets.inside import Values, level_values, tail_values, values_bytes
+from dtgfn.engines.rowsets.problem import Problem, make_problem
+from dtgfn.engines.rowsets.sampling import sample_trees
+from dtgfn.engines.rowsets.support import Graph, SupportLevel, build_support
+from dtgfn.engines.rowsets.two_levels import scratch_bytes
+from dtgfn.posterior.tree_posterior import TreePosterior, check_possible
+from dtgfn.trees.batch import TreeBatch
+from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
 FEW_ROWS = 8  # to compile with
 
@@ -57,7 +57,7 @@ def infer_exact(
     rows: Rows,
     score: Score,
     *,
-    column: Ints,
+    column: Int32s,
     n_columns: int,
     n_trees: int = 1000,
     random_state: int | np.random.Generator | None = None,
@@ -148,7 +148,9 @@ def infer_exact(
     return posterior
 
 
-def compile_loops(few: Rows, score: Score, column: Ints, n_columns: int, tail_levels: int) -> None:
+def compile_loops(
+    few: Rows, score: Score, column: Int32s, n_columns: int, tail_levels: int
+) -> None:
     """Run every loop once on a few rows, so that all of them are compiled."""
     problem = make_problem(few, score, column, n_columns)
     if tail_levels == 2 and not problem.two_levels_at_once:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dtgfn.engines.exact.graph import Edges, Run, expand, level_of, take_edges
-from dtgfn.engines.exact.inside import tail_values
-from dtgfn.engines.exact.problem import Problem, Words
-from dtgfn.engines.exact.support import SupportLevel, step_probabilities
-from dtgfn.kernels import Floats, Ints
-from dtgfn.pieces import run_here
-from dtgfn.trees import LEAF, TreeBatch, from_splits
+from dtgfn._support.arrays import Floats, Int32s, UInt64s
+from dtgfn._support.threads import run_here
+from dtgfn.engines.rowsets.graph import Edges, Run, expand, level_of, take_edges
+from dtgfn.engines.rowsets.inside import tail_values
+from dtgfn.engines.rowsets.problem import Problem
+from dtgfn.engines.rowsets.support import SupportLevel, step_probabilities
+from dtgfn.trees.batch import LEAF, TreeBatch, from_splits
 
 Splits = dict[tuple[int, ...], tuple[int, int]]
 
@@ -64,11 +64,11 @@ class Ways(NamedTuple):
     """The ways on from a row set, best first: stop (feature ``LEAF``) or split at one threshold."""
 
     best: Floats  # [M] log probability of the best tree that goes this way
-    feature: Ints  # [M]
-    cut: Ints  # [M]
-    left: Ints  # [M] positions among the children
-    right: Ints  # [M]
-    children: Words  # [K, W] row sets of the children
+    feature: Int32s  # [M]
+    cut: Int32s  # [M]
+    left: Int32s  # [M] positions among the children
+    right: Int32s  # [M]
+    children: UInt64s  # [K, W] row sets of the children
 
 
 class Ranked(NamedTuple):
@@ -90,14 +90,14 @@ class Search:
     n_trees: int
     nodes: dict[tuple[int, bytes], Node] = field(default_factory=dict)
 
-    def node(self, depth: int, bits: Words, position: int) -> Node:
+    def node(self, depth: int, bits: UInt64s, position: int) -> Node:
         """Return the one node of a row set; ``position`` tells where it is in the support."""
         name = depth, bits.tobytes()
         if name not in self.nodes:
             self.nodes[name] = Node(self, depth, bits, position)
         return self.nodes[name]
 
-    def ways(self, depth: int, bits: Words, position: int) -> Ways:
+    def ways(self, depth: int, bits: UInt64s, position: int) -> Ways:
         """Find the ways on from a row set."""
         if depth == self.problem.score.max_depth:
             only = np.full(1, LEAF, np.int32)
@@ -121,7 +121,7 @@ class Search:
             )
         return self._sort(edges, stop, _edge_log_probs(edges, probability, child_best), children)
 
-    def _sort(self, edges: Edges, stop: Floats, log_prob: Floats, children: Words) -> Ways:
+    def _sort(self, edges: Edges, stop: Floats, log_prob: Floats, children: UInt64s) -> Ways:
         """List stop and every single threshold by the best tree behind it, as many as may count."""
         times = edges.high - edges.low
         edge = np.repeat(np.arange(times.size), times)
@@ -142,7 +142,7 @@ class Search:
 class Node:
     """The trees on one row set, most probable first, found as they are asked for."""
 
-    def __init__(self, search: Search, depth: int, bits: Words, position: int) -> None:
+    def __init__(self, search: Search, depth: int, bits: UInt64s, position: int) -> None:
         self.search, self.depth = search, depth
         self.ways = search.ways(depth, bits, position)
         self.found: list[Ranked] = []

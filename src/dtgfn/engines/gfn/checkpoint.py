@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from dtgfn.container import Contents, StorageError, read_container, write_container
+from dtgfn._support.archive import Contents, StorageError, read_container, write_container
 from dtgfn.engines.gfn.replay import buffer_from_arrays
 from dtgfn.engines.gfn.settings import Settings
 from dtgfn.engines.gfn.state import TrainState, first_difference
-from dtgfn.score import Rows, Score, merge_rows
+from dtgfn.trees.score import Rows, Score, merge_rows
 
 Arrays = dict[str, npt.NDArray[Any]]
 KIND = "training checkpoint"

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from dtgfn.engines.exact.budget import Threads
-from dtgfn.engines.exact.problem import make_problem
+from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.budget import Threads
+from dtgfn._support.forks import was_forked
+from dtgfn._support.progress import Progress, silent
 from dtgfn.engines.gfn.callbacks import AnyCallback
-from dtgfn.engines.gfn.carry import carry_over
 from dtgfn.engines.gfn.checkpoint import Checkpoint, data_fingerprint
 from dtgfn.engines.gfn.evaluation import by_depth, settled
 from dtgfn.engines.gfn.fixed.sampler import FixedSampler
@@ -26,13 +27,12 @@ from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import Settings, find_device, make_settings
 from dtgfn.engines.gfn.state import TrainState, start_state
 from dtgfn.engines.gfn.trainer import Training, train
-from dtgfn.forks import was_forked
-from dtgfn.importance import effective_sample_size, evidence_estimate
-from dtgfn.kernels import Floats, Ints
-from dtgfn.posterior import TreePosterior, sampled_posterior
-from dtgfn.progress import Progress, silent
-from dtgfn.score import Rows, Score, log_reward, merge_rows
-from dtgfn.trees import TreeBatch, canonical_keys
+from dtgfn.engines.gfn.warm_start import carry_over
+from dtgfn.engines.rowsets.problem import make_problem
+from dtgfn.posterior.importance_weights import effective_sample_size, evidence_estimate
+from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.trees.batch import TreeBatch, canonical_keys
+from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
 ENDS = ("finished", "plateau")  # of training that did not have to be broken off
 EXTRA_SHARE, EXTRA_SECONDS = 0.2, 1.0  # on top of the time budget, for drawing trees
@@ -72,7 +72,7 @@ def infer_gfn(
     rows: Rows,
     score: Score,
     *,
-    column: Ints,
+    column: Int32s,
     n_columns: int,
     n_trees: int = 1000,
     random_state: int | np.random.Generator | None = None,
@@ -152,7 +152,7 @@ def infer_gfn(
 def make_sampler(
     rows: Rows,
     score: Score,
-    column: Ints,
+    column: Int32s,
     n_columns: int,
     settings: Settings,
     seed: int,
@@ -189,7 +189,7 @@ def draw_posterior(
     rows: Rows,
     score: Score,
     *,
-    column: Ints,
+    column: Int32s,
     n_columns: int,
     n_trees: int,
     rng: np.random.Generator,
@@ -297,7 +297,7 @@ def compile_steps(
     sampler: Sampler,
     rows: Rows,
     score: Score,
-    column: Ints,
+    column: Int32s,
     n_columns: int,
     settings: Settings,
 ) -> None:

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import Settings
 from dtgfn.engines.gfn.state import TrainState
-from dtgfn.trees import TreeBatch
+from dtgfn.trees.batch import TreeBatch
 
 SETTLED = 0.1  # nats
 NEGLIGIBLE = 1e-3  # nats: less is no improvement, however precisely it is known

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.kernels import Codes, Floats
-from dtgfn.trees import TreeBatch, canonical_keys, check_trees, empty_batch, stack_trees
+from dtgfn._support.arrays import Codes, Floats
+from dtgfn.trees.batch import TreeBatch, canonical_keys, check_trees, empty_batch, stack_trees
 
 
 class ReplayBuffer:
@@ -21,7 +21,7 @@ class ReplayBuffer:
 
     Examples
     --------
-    >>> from dtgfn.trees import from_splits, stack_trees
+    >>> from dtgfn.trees.batch import from_splits, stack_trees
     >>> buffer = ReplayBuffer(capacity=2)
     >>> trees = from_splits([{}, {(): (0, 2)}, {(): (0, 2)}, {(): (1, 4)}])
     >>> buffer.add(trees, np.array([-9.0, -3.0, -3.0, -5.0]))

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from dtgfn.kernels import Floats, Ints
-from dtgfn.trees import TreeBatch, stack_trees
+from dtgfn._support.arrays import Floats, Int32s
+from dtgfn.trees.batch import TreeBatch, stack_trees
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -133,7 +133,7 @@ class Sampler(Protocol):
     def draw(self, n_trees: int, rng: np.random.Generator) -> Draws:
         """Draw trees from P_F as it is now; fewer if the clock passes ``ends`` before all are."""
 
-    def depths(self, trajectories: Any) -> Ints:
+    def depths(self, trajectories: Any) -> Int32s:
         """Depth [B, K] of the leaf that each transition decides, -1 where there is none."""
 
     @property

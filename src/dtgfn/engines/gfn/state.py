@@ -12,7 +12,7 @@ import torch
 from dtgfn.engines.gfn.replay import ReplayBuffer
 from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import CHANGEABLE, Settings
-from dtgfn.score import Score
+from dtgfn.trees.score import Score
 
 
 @dataclass

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dtgfn._support.progress import Progress, silent
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
 from dtgfn.engines.gfn.checkpoint import Checkpoint, Saver
 from dtgfn.engines.gfn.evaluation import describe, evaluate, plateaued
@@ -25,9 +26,8 @@ from dtgfn.engines.gfn.replay import ReplayBuffer
 from dtgfn.engines.gfn.sampler import Residuals, Sampler
 from dtgfn.engines.gfn.settings import Settings
 from dtgfn.engines.gfn.state import TrainState, first_difference, network_parameters, start_state
-from dtgfn.progress import Progress, silent
-from dtgfn.score import Rows, Score
-from dtgfn.trees import TreeBatch
+from dtgfn.trees.batch import TreeBatch
+from dtgfn.trees.score import Rows, Score
 
 EVALUATION_SHARE = 0.1  # of the time, for one evaluation
 REASONS = ("steps", "time", "plateau", "finished", "callback", "interrupted")

@@ -23,15 +23,14 @@ import torch
 from numba import njit
 from torch import Tensor, nn
 
-from dtgfn.engines.exact.graph import Longs
-from dtgfn.engines.gfn.fixed.ceilings import ceilings_of
-from dtgfn.engines.gfn.fixed.levels import Flags, Level, known_nodes
-from dtgfn.engines.gfn.fixed.lookahead import Cuts
-from dtgfn.engines.gfn.fixed.mdp import Graph
+from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s
 from dtgfn.engines.gfn.fixed.paths import Paths
 from dtgfn.engines.gfn.fixed.policy import ResidualNetwork, describe
 from dtgfn.engines.gfn.sampler import Residuals
-from dtgfn.kernels import Floats, Ints
+from dtgfn.engines.rowsets.partial.ceilings import ceilings_of
+from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn.engines.rowsets.partial.levels import Level, known_nodes
+from dtgfn.engines.rowsets.partial.lookahead import Cuts
 
 
 class FlowModel(Protocol):
@@ -45,7 +44,7 @@ class FlowModel(Protocol):
     n_replays: int
 
 
-Group = tuple[int, Longs]  # a depth and nodes of its level
+Group = tuple[int, Int64s]  # a depth and nodes of its level
 
 TOP_CUTS = 64  # gradients of a sum over cuts go through its largest terms
 
@@ -85,7 +84,7 @@ def path_residuals(sampler: FlowModel, paths: Paths, n_replayed: int) -> Residua
     )
 
 
-def places_of(graph: Graph, paths: Paths) -> tuple[Flags, Longs, Longs]:
+def places_of(graph: Graph, paths: Paths) -> tuple[Bools, Int64s, Int64s]:
     """Return which slots hold known row sets, their preorder, and where the parts below end."""
     visited = np.zeros(paths.trees.feature.shape, dtype=np.bool_)
     for level, here in zip(graph.levels, paths.visits, strict=True):
@@ -93,7 +92,7 @@ def places_of(graph: Graph, paths: Paths) -> tuple[Flags, Longs, Longs]:
     return visited, *preorder(paths.trees.left, visited)
 
 
-def path_depths(graph: Graph, paths: Paths) -> Ints:
+def path_depths(graph: Graph, paths: Paths) -> Int32s:
     """Depth of the row set behind each residual [B, K], -1 where there is none."""
     visited, position, _ = places_of(graph, paths)
     depths = np.full(position.shape, -1, np.int32)
@@ -145,14 +144,14 @@ def group_residuals(sampler: FlowModel, groups: list[Group]) -> Tensor:
     return flow - torch.cat(target)
 
 
-def node_ceilings(graph: Graph, depth: int, nodes: Longs) -> Floats:
+def node_ceilings(graph: Graph, depth: int, nodes: Int64s) -> Floats:
     """Ceilings [U] of nodes, as their parents see them."""
     level, loops = graph.levels[depth], graph.problem.loops
     leaf_value = level.look[nodes] - loops.log_stop[depth]
     return ceilings_of(level.sums[nodes], leaf_value, graph.levels[0].span[0], depth, loops)
 
 
-def network_normaliser(sampler: FlowModel, level: Level, nodes: Longs) -> Tensor:
+def network_normaliser(sampler: FlowModel, level: Level, nodes: Int64s) -> Tensor:
     """Log N [U] with gradient through the children of each node's largest cuts."""
     loops, device = sampler.graph.problem.loops, sampler.log_z.device
     width = min(TOP_CUTS, int(level.n_cuts[nodes].max(initial=0)))
@@ -177,8 +176,8 @@ def network_normaliser(sampler: FlowModel, level: Level, nodes: Longs) -> Tensor
 
 @njit(cache=True, nogil=True)
 def largest_cuts(
-    nodes: Longs, start: Longs, n_cuts: Ints, cuts: Cuts, stop: Floats, width: int
-) -> tuple[Longs, Floats]:
+    nodes: Int64s, start: Int64s, n_cuts: Int32s, cuts: Cuts, stop: Floats, width: int
+) -> tuple[Int64s, Floats]:
     """Return the cuts [U, width] with the largest flows (-1: none) and the log of the rest [U]."""
     top = np.full((nodes.shape[0], width), -1, np.int64)
     rest = np.empty(nodes.shape[0])
@@ -200,7 +199,7 @@ def largest_cuts(
 
 
 @njit(cache=True, nogil=True)
-def preorder(left: Ints, visited: Flags) -> tuple[Longs, Longs]:
+def preorder(left: Int32s, visited: Bools) -> tuple[Int64s, Int64s]:
     """Preorder position of each visited slot, and where the part below each position ends."""
     n_trees, width = left.shape
     position = np.zeros((n_trees, width), np.int64)

@@ -6,16 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dtgfn.engines.exact.best import Splits, add_best_splits, first_best
-from dtgfn.engines.exact.budget import run_here
-from dtgfn.engines.exact.graph import Level as RowSets
-from dtgfn.engines.exact.graph import Longs
-from dtgfn.engines.gfn.fixed.mdp import Graph
-from dtgfn.kernels import Floats
-from dtgfn.trees import TreeBatch, from_splits
+from dtgfn._support.arrays import Floats, Int64s
+from dtgfn._support.budget import run_here
+from dtgfn.engines.rowsets.best import Splits, add_best_splits, first_best
+from dtgfn.engines.rowsets.graph import Level as RowSets
+from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn.trees.batch import TreeBatch, from_splits
 
 
-def best_tree(graph: Graph, know: Callable[[int, Longs], object]) -> TreeBatch:
+def best_tree(graph: Graph, know: Callable[[int, Int64s], object]) -> TreeBatch:
     """Follow the best cut of every node down; a batch of one.
 
     ``know`` makes the flows of nodes of a depth known.
@@ -45,7 +44,7 @@ def best_tree(graph: Graph, know: Callable[[int, Longs], object]) -> TreeBatch:
     return from_splits([splits])
 
 
-def best_of_cuts(graph: Graph, depth: int, cuts: Longs) -> Floats:
+def best_of_cuts(graph: Graph, depth: int, cuts: Int64s) -> Floats:
     """Log weight of the best tree through each cut, as far as it is known."""
     here, below = graph.levels[depth].cuts, graph.levels[depth + 1]
     child = here.child[cuts]

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import numpy as np
 
 from dtgfn.engines.gfn.fixed.hope import Hope
-from dtgfn.engines.gfn.fixed.mdp import Graph
 from dtgfn.engines.gfn.fixed.paths import Paths, complete
 from dtgfn.engines.gfn.sampler import Draws, draw_in_time, join_draws
-from dtgfn.score import Rows, log_reward
+from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn.trees.score import Rows, log_reward
 
 # Looks at row sets that trees may take when they are drawn again. Without any, what is known stays
 # as it is, but for links to row sets known already.

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from torch import nn
 
-from dtgfn.engines.gfn.fixed.levels import known_nodes
-from dtgfn.engines.gfn.fixed.mdp import Graph
 from dtgfn.engines.gfn.fixed.policy import describe, evaluate
+from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn.engines.rowsets.partial.levels import known_nodes
 
 MEASURED_NODES = 2048
 

@@ -17,20 +17,18 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from dtgfn.engines.exact.graph import Longs
-from dtgfn.engines.exact.problem import Words
-from dtgfn.engines.exact.sampling import (
+from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.turns import Pace
+from dtgfn.engines.gfn.fixed.policy import spread_evenly
+from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn.engines.rowsets.partial.lookahead import Cuts
+from dtgfn.engines.rowsets.sampling import (
     draw_first_of_two,
     draw_last,
     draw_splits,
     split_leaves,
 )
-from dtgfn.engines.gfn.fixed.lookahead import Cuts, Flags
-from dtgfn.engines.gfn.fixed.mdp import Graph
-from dtgfn.engines.gfn.fixed.policy import spread_evenly
-from dtgfn.engines.turns import Pace
-from dtgfn.kernels import Floats, Ints
-from dtgfn.trees import TreeBatch, empty_batch, stack_trees
+from dtgfn.trees.batch import TreeBatch, empty_batch, stack_trees
 
 IMPOSSIBLE = -2  # the tree takes a cut that is not valid here
 UNSEEN = -3  # nobody has looked at the row set, and the path ends here
@@ -43,10 +41,10 @@ class Visits:
     A cut of -1 is a stop, UNSEEN an end; at the depth of the tails nothing is chosen.
     """
 
-    tree: Longs
-    slot: Longs
-    node: Longs
-    cut: Longs
+    tree: Int64s
+    slot: Int64s
+    node: Int64s
+    cut: Int64s
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def join_paths(parts: list[Paths]) -> Paths:
 
 def complete(
     graph: Graph, paths: Paths, rng: np.random.Generator, ends: float = math.inf
-) -> tuple[TreeBatch, Flags, Flags]:
+) -> tuple[TreeBatch, Bools, Bools]:
     """Draw one full tree for every path: a threshold for each cut, and the tails.
 
     Below a row set nobody looked at a tree is one of those that the look-ahead sums. Returns also
@@ -148,16 +146,16 @@ def complete(
 class Leaves:
     """Leaves to be drawn on: tree [V], slot [V] and row set [V, W]."""
 
-    tree: Longs
-    slot: Longs
-    bits: Words
+    tree: Int64s
+    slot: Int64s
+    bits: UInt64s
 
-    def where(self, mask: Flags) -> Leaves:
+    def where(self, mask: Bools) -> Leaves:
         """Keep some."""
         return Leaves(self.tree[mask], self.slot[mask], self.bits[mask])
 
 
-def leaves_at(graph: Graph, depth: int, here: Visits, mask: Flags) -> Leaves:
+def leaves_at(graph: Graph, depth: int, here: Visits, mask: Bools) -> Leaves:
     """Return the leaves at some of the visits of a depth."""
     bits = graph.levels[depth].nursery.bits[here.node[mask]]
     return Leaves(here.tree[mask], here.slot[mask], bits)
@@ -168,10 +166,10 @@ def draw_level(
     trees: TreeBatch,
     leaves: Leaves,
     levels_left: int,
-    done: Flags,
+    done: Bools,
     rng: np.random.Generator,
     ends: float = math.inf,
-) -> tuple[Leaves, Flags]:
+) -> tuple[Leaves, Bools]:
     """Let leaves stop or split as trees of one or two levels do.
 
     Returns the new leaves, and which of the trees that were ``done`` [B] still are.
@@ -202,7 +200,7 @@ def draw_level(
     return Leaves(tree, slot, sides[split].reshape(-1, problem.n_words)), done
 
 
-def parts_in_time(tree: Longs, row_set: Longs, ends: float) -> Iterator[Longs]:
+def parts_in_time(tree: Int64s, row_set: Int64s, ends: float) -> Iterator[Int64s]:
     """Yield row sets in parts until the clock passes ``ends``, those of whole trees together.
 
     Trees come by chance, so that those done in time are a fair sample; one always is.
@@ -225,7 +223,7 @@ def parts_in_time(tree: Longs, row_set: Longs, ends: float) -> Iterator[Longs]:
         pace.took(part.size, time.monotonic() - begun)
 
 
-def wanted_cuts(graph: Graph, depth: int, trees: TreeBatch, here: Visits) -> Longs:
+def wanted_cuts(graph: Graph, depth: int, trees: TreeBatch, here: Visits) -> Int64s:
     """Cuts [V] of the level that given trees take at their visits (-1 stop, IMPOSSIBLE)."""
     level = graph.levels[depth]
     internal = np.full(int(graph.problem.feature.max(initial=0)) + 1, -1, np.int32)
@@ -240,8 +238,8 @@ def wanted_cuts(graph: Graph, depth: int, trees: TreeBatch, here: Visits) -> Lon
 
 @njit(cache=True, nogil=True)
 def find_cuts(
-    nodes: Longs, feature: Ints, threshold: Ints, start: Longs, n_cuts: Ints, cuts: Cuts
-) -> Longs:
+    nodes: Int64s, feature: Int32s, threshold: Int32s, start: Int64s, n_cuts: Int32s, cuts: Cuts
+) -> Int64s:
     """Find the cut of each node that a threshold of a feature makes, IMPOSSIBLE if none."""
     found = np.empty(nodes.shape[0], np.int64)
     for i in range(nodes.shape[0]):

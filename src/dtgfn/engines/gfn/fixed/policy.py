@@ -18,11 +18,10 @@ import torch
 from numba import njit
 from torch import Tensor, nn
 
-from dtgfn.engines.exact.graph import Longs
-from dtgfn.engines.exact.problem import Loops
-from dtgfn.engines.gfn.fixed.lookahead import Cuts, Singles
-from dtgfn.kernels import Floats, Ints
-from dtgfn.leaves import log_marginal, row_mass
+from dtgfn._support.arrays import Float32s, Floats, Int32s, Int64s
+from dtgfn.engines.rowsets.partial.lookahead import Cuts
+from dtgfn.engines.rowsets.problem import Loops
+from dtgfn.trees.leaves import log_marginal, row_mass
 
 N_FEATURES = 8  # besides the sums as shares
 LEVELS_LEFT = -2  # which of them tells the levels left
@@ -62,7 +61,7 @@ class ResidualNetwork(nn.Module):
             self.spread.copy_(x.std(dim=0).clamp(min=0.1))
 
 
-def evaluate(network: nn.Module, x: Singles) -> Singles:
+def evaluate(network: nn.Module, x: Float32s) -> Float32s:
     """Residuals of many row sets, without gradient."""
     device = next(network.parameters()).device
     with torch.no_grad():
@@ -75,8 +74,8 @@ def evaluate(network: nn.Module, x: Singles) -> Singles:
 
 @njit(cache=True, nogil=True)
 def describe(
-    sums: Floats | Singles, look: Floats | Singles, levels_left: int, loops: Loops
-) -> Singles:
+    sums: Floats | Float32s, look: Floats | Float32s, levels_left: int, loops: Loops
+) -> Float32s:
     """Describe row sets by their sums [N, K] and look-ahead [N]: float32 [N, K + N_FEATURES]."""
     n_sets, n_sums = sums.shape
     x = np.empty((n_sets, n_sums + N_FEATURES), np.float32)
@@ -105,7 +104,7 @@ def describe(
 
 
 @njit(cache=True, nogil=True)
-def promising_cuts(nodes: Longs, start: Longs, n_cuts: Ints, cuts: Cuts, most: int) -> Longs:
+def promising_cuts(nodes: Int64s, start: Int64s, n_cuts: Int32s, cuts: Cuts, most: int) -> Int64s:
     """Cuts with the largest look-ahead, at most so many of each node, node after node."""
     total = 0
     for i in range(nodes.shape[0]):
@@ -135,7 +134,7 @@ def promising_cuts(nodes: Longs, start: Longs, n_cuts: Ints, cuts: Cuts, most: i
 
 @njit(cache=True, nogil=True)
 def fill_residuals(
-    nodes: Longs, start: Longs, n_cuts: Ints, chosen: Longs, residual: Singles, cuts: Cuts
+    nodes: Int64s, start: Int64s, n_cuts: Int32s, chosen: Int64s, residual: Float32s, cuts: Cuts
 ) -> None:
     """Write what the network said of the chosen cuts, and its mean to the others of each node.
 
@@ -157,16 +156,16 @@ def fill_residuals(
 
 @njit(cache=True, nogil=True)
 def choose(
-    nodes: Longs,
-    order: Longs,
-    start: Longs,
-    n_cuts: Ints,
+    nodes: Int64s,
+    order: Int64s,
+    start: Int64s,
+    n_cuts: Int32s,
     cuts: Cuts,
     stop: Floats,
     flow: Floats,
     epsilon: float,
     uniform: Floats,
-) -> Longs:
+) -> Int64s:
     """Choose a cut, or -1 to stop, for every open leaf [V]; ``order`` sorts ``nodes`` [V].
 
     With probability ``epsilon`` all actions are equally likely. ``uniform`` [V, 2] is random.
@@ -194,7 +193,7 @@ def choose(
     return chosen
 
 
-def spread_evenly(nodes: Longs, uniform: Floats, rng: np.random.Generator) -> Floats:
+def spread_evenly(nodes: Int64s, uniform: Floats, rng: np.random.Generator) -> Floats:
     """Turn random numbers [V] into ones that are spread evenly over the visits of each node.
 
     The v visits of a node get one number from each of v equal parts, in random order.

@@ -11,17 +11,13 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from dtgfn.engines.exact.budget import run_here
-from dtgfn.engines.exact.graph import Longs, Run
-from dtgfn.engines.exact.problem import Problem
-from dtgfn.engines.exact.sampling import split_leaves
+from dtgfn._support.arrays import Float32s, Floats, Int32s, Int64s
+from dtgfn._support.budget import run_here
+from dtgfn._support.turns import Pace
 from dtgfn.engines.gfn.fixed.balance import path_depths, path_residuals
 from dtgfn.engines.gfn.fixed.best import best_tree
 from dtgfn.engines.gfn.fixed.drawing import Drawing
 from dtgfn.engines.gfn.fixed.hope import Hope
-from dtgfn.engines.gfn.fixed.levels import Level, known_nodes
-from dtgfn.engines.gfn.fixed.lookahead import Singles
-from dtgfn.engines.gfn.fixed.mdp import Graph
 from dtgfn.engines.gfn.fixed.paths import (
     UNSEEN,
     Paths,
@@ -40,16 +36,19 @@ from dtgfn.engines.gfn.fixed.policy import (
     promising_cuts,
     spread_evenly,
 )
-from dtgfn.engines.gfn.fixed.scouts import send_scouts
 from dtgfn.engines.gfn.sampler import (
     Draws,
     Residuals,
     seeded_network,
 )
-from dtgfn.engines.turns import Pace
-from dtgfn.kernels import Floats, Ints
-from dtgfn.score import Rows, log_reward
-from dtgfn.trees import TreeBatch, empty_batch
+from dtgfn.engines.rowsets.graph import Run
+from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn.engines.rowsets.partial.levels import Level, known_nodes
+from dtgfn.engines.rowsets.partial.scouts import send_scouts
+from dtgfn.engines.rowsets.problem import Problem
+from dtgfn.engines.rowsets.sampling import split_leaves
+from dtgfn.trees.batch import TreeBatch, empty_batch
+from dtgfn.trees.score import Rows, log_reward
 
 CLOSED = 1e-3  # open mass below which nothing much is left to learn, once the network knows
 REFRESH = 10  # network steps after which a node's residuals are computed again
@@ -93,7 +92,7 @@ class FixedSampler:
         network = seeded_network(lambda: ResidualNetwork(n_sums, hidden), seed)
         self.network = network.to(device)
         self.seed, self.step, self.n_replays = seed, 0, 0
-        self.touched: list[list[Longs]] = []
+        self.touched: list[list[Int64s]] = []
         self.hope = Hope(self.graph, self.network)
         self.drawing = Drawing(self.graph, rows, self.hope, self._walk_evenly)
         self._forget_touched()
@@ -152,8 +151,8 @@ class FixedSampler:
         return weigh(graph, trees, visits)
 
     def _affordable(
-        self, depth: int, nodes: Longs, looks: float, rng: np.random.Generator
-    ) -> Longs:
+        self, depth: int, nodes: Int64s, looks: float, rng: np.random.Generator
+    ) -> Int64s:
         """Return the distinct nodes without the new ones beyond ``looks``, drawn at random."""
         nodes = np.unique(nodes)
         new = np.flatnonzero(np.isnan(self.graph.levels[depth].flow[nodes]))
@@ -214,7 +213,7 @@ class FixedSampler:
             value = paths.log_pf + (reward - paths.log_reward) / score.temperature
         return np.where(np.isneginf(reward) | np.isneginf(paths.log_pf), -np.inf, value)
 
-    def depths(self, trajectories: Paths) -> Ints:
+    def depths(self, trajectories: Paths) -> Int32s:
         """Depth [B, K] of the row sets on the paths, in the order of ``residuals``."""
         return path_depths(self.graph, trajectories)
 
@@ -328,7 +327,7 @@ class FixedSampler:
             children = self.graph.reach(depth, nodes, cuts)
             self._know_in_time(depth + 1, np.unique(children))
 
-    def _know(self, depth: int, nodes: Longs) -> int:
+    def _know(self, depth: int, nodes: Int64s) -> int:
         """Make the flows of nodes known, and return how many were not.
 
         New ones get the network's residuals at once.
@@ -341,7 +340,7 @@ class FixedSampler:
             graph.settle(depth, new, self.remember, not self.hope.lost)
         return int(new.size)
 
-    def _know_in_time(self, depth: int, nodes: Longs) -> int:
+    def _know_in_time(self, depth: int, nodes: Int64s) -> int:
         """Make the flows of nodes known, a few at a time, as long as there is time."""
         if self.ends == math.inf:
             return self._know(depth, nodes)
@@ -355,7 +354,7 @@ class FixedSampler:
             pace.took(part.size, time.monotonic() - begun)
         return first
 
-    def _refresh(self, level: Level, nodes: Longs) -> None:
+    def _refresh(self, level: Level, nodes: Int64s) -> None:
         """Let the network say again what it adds to the look-ahead of the nodes' children."""
         if nodes.size == 0 or (self.remember and self.step < WARM_UP):
             return
@@ -370,7 +369,7 @@ class FixedSampler:
         """Randomness that is the same whenever a step is taken up again."""
         return np.random.default_rng([self.seed, self.step])
 
-    def _described(self, level: Level, cuts: Longs) -> Singles:
+    def _described(self, level: Level, cuts: Int64s) -> Float32s:
         """Describe both children of some cuts."""
         levels_left = self.graph.problem.score.max_depth - level.depth
         sums = level.cuts.sums[cuts].reshape(-1, level.sums.shape[1])

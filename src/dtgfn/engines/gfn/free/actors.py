@@ -5,33 +5,23 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from dtgfn._support.arrays import Bools, Float32s, Floats, Int64s
 from dtgfn.engines.gfn.free.choice import choose
-from dtgfn.engines.gfn.free.mdp import (
-    STOP,
-    Bools,
-    Forest,
-    Ids,
-    Nodes,
-    cut_range,
-    cuts_by_feature,
-)
+from dtgfn.engines.gfn.free.mdp import STOP, Forest, Nodes, cut_range, cuts_by_feature
 from dtgfn.engines.gfn.free.policy import Memory, Paths, Policy, View
-from dtgfn.kernels import Floats
 
-Singles = npt.NDArray[np.float32]
 N_CHANCES = 4  # stop, leaf, feature, cut
 
 
 class Actions(NamedTuple):
     """One action per tree [A]: leaf as place among the open leaves or STOP, and its log P_F."""
 
-    slot: Ids
-    feature: Ids
-    cut: Ids
+    slot: Int64s
+    feature: Int64s
+    cut: Int64s
     log_pf: Floats
 
 
@@ -44,7 +34,7 @@ def no_actions(n_trees: int) -> Actions:
 class Actor(Protocol):
     """Draws actions for a growing forest, step after step."""
 
-    def act(self, forest: Forest, tree: Ids, explore: Bools, chance: Floats) -> Actions:
+    def act(self, forest: Forest, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
         """Draw an action for each tree [A]; ``chance`` [4, A] is uniform on [0, 1)."""
 
 
@@ -57,7 +47,7 @@ class TorchActor:
         self._n_known = 0
 
     @torch.inference_mode()
-    def act(self, forest: Forest, tree: Ids, explore: Bools, chance: Floats) -> Actions:
+    def act(self, forest: Forest, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
         """Draw an action for each tree [A]."""
         nodes, leaves = forest.nodes, forest.open_leaves(tree)
         new = make_paths(nodes, slice(self._n_known, None), self.device)
@@ -78,10 +68,10 @@ class TorchActor:
     def _choose_splits(
         self,
         actions: Actions,
-        going: Ids,
+        going: Int64s,
         view: View,
         nodes: Nodes,
-        leaves: Ids,
+        leaves: Int64s,
         explore: Bools,
         chance: Floats,
     ) -> None:
@@ -99,7 +89,7 @@ class TorchActor:
         actions.log_pf[going] += log_leaf + log_feature + log_cut
 
 
-def distinct_paths(nodes: Nodes) -> tuple[Ids, Ids]:
+def distinct_paths(nodes: Nodes) -> tuple[Int64s, Int64s]:
     """Return one node of each distinct path, and for every node [M] which of these it is like."""
     words = np.concatenate(
         [nodes.path_feature, nodes.path_value.view(np.int32).reshape(len(nodes.tree), -1)], axis=1
@@ -110,7 +100,7 @@ def distinct_paths(nodes: Nodes) -> tuple[Ids, Ids]:
     return first, member
 
 
-def make_paths(nodes: Nodes, which: slice | Ids, device: torch.device) -> Paths:
+def make_paths(nodes: Nodes, which: slice | Int64s, device: torch.device) -> Paths:
     """Return the paths of some nodes as the networks want them."""
     return Paths(
         torch.from_numpy(nodes.path_feature[which]).to(device),
@@ -124,12 +114,12 @@ def stop_logits(view: View) -> Tensor:
     return torch.stack([view.stop_logit, torch.zeros_like(view.stop_logit)], dim=1)
 
 
-def valid_cuts(nodes: Nodes, node: Ids, feature: Ids, n_cuts: int) -> Bools:
+def valid_cuts(nodes: Nodes, node: Int64s, feature: Int64s, n_cuts: int) -> Bools:
     """Which cuts [A, t] of a feature [A] are valid at some nodes [A]."""
     first, end = cut_range(nodes, node, feature)
     cut = np.arange(n_cuts)
     return np.asarray((cut >= first[:, None]) & (cut < end[:, None]))
 
 
-def _numbers(logits: Tensor) -> Singles:
+def _numbers(logits: Tensor) -> Float32s:
     return np.asarray(logits.cpu().numpy())

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from numba import njit
 from torch import Tensor
 
-from dtgfn.engines.gfn.free.mdp import Bools, Ids
-from dtgfn.kernels import Floats
-
-Logits = npt.NDArray[np.float32]
+from dtgfn._support.arrays import Bools, Float32s, Floats, Int64s
 
 
-def choose(logits: Logits, n_actions: Ids, explore: Bools, chance: Floats) -> tuple[Ids, Floats]:
+def choose(
+    logits: Float32s, n_actions: Int64s, explore: Bools, chance: Floats
+) -> tuple[Int64s, Floats]:
     """Draw an option per row of logits [A, W]; return it [A] and its log-probability [A].
 
     ``n_actions`` [A, W] is how many valid actions lie behind an option; 0 means the option is not
@@ -30,7 +28,12 @@ def choose(logits: Logits, n_actions: Ids, explore: Bools, chance: Floats) -> tu
 
 @njit(cache=True, nogil=True)
 def choose_into(
-    logits: Logits, n_actions: Ids, explore: Bools, chance: Floats, index: Ids, log_p: Floats
+    logits: Float32s,
+    n_actions: Int64s,
+    explore: Bools,
+    chance: Floats,
+    index: Int64s,
+    log_p: Floats,
 ) -> None:
     """Do what ``choose`` does, into arrays that are there already."""
     weight = np.empty(logits.shape[1])

@@ -17,13 +17,13 @@ from numba import njit
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from torch import nn
 
-from dtgfn.engines.gfn.free.actors import Actions, Singles, no_actions
+from dtgfn._support.arrays import Bools, Float32s, Floats, Int64s
+from dtgfn.engines.gfn.free.actors import Actions, no_actions
 from dtgfn.engines.gfn.free.choice import choose_into
-from dtgfn.engines.gfn.free.mdp import Bools, Forest, Ids
+from dtgfn.engines.gfn.free.mdp import Forest
 from dtgfn.engines.gfn.free.policy import VALUE_WIDTH, MlpPolicy
-from dtgfn.kernels import Floats
 
-Layers = tuple[tuple[Singles, ...], tuple[Singles, ...]]
+Layers = tuple[tuple[Float32s, ...], tuple[Float32s, ...]]
 
 ROOM = 64  # nodes per tree before anything has to be moved
 
@@ -31,7 +31,7 @@ ROOM = 64  # nodes per tree before anything has to be moved
 class Weights(NamedTuple):
     """The MLP policy's parameters; matrices are [in, out]."""
 
-    path_feature: Singles
+    path_feature: Float32s
     token: Layers
     split: Layers
     stop: Layers
@@ -39,16 +39,16 @@ class Weights(NamedTuple):
     leaf: Layers
     feature: Layers
     cut: Layers
-    gate: Singles
-    cut_bias: Singles
+    gate: Float32s
+    cut_bias: Float32s
 
 
 class Known(NamedTuple):
     """What the networks said of each node so far."""
 
-    token: Singles  # [M, W]
-    hidden: Singles  # [M, H]
-    leaf_logit: Singles  # [M]
+    token: Float32s  # [M, W]
+    hidden: Float32s  # [M, H]
+    leaf_logit: Float32s  # [M]
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
@@ -74,7 +74,7 @@ class CompiledActor:
         )
         self._n_known = 0
 
-    def act(self, forest: Forest, tree: Ids, explore: Bools, chance: Floats) -> Actions:
+    def act(self, forest: Forest, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
         """Draw an action for each tree [A]."""
         nodes, leaves = forest.nodes, forest.open_leaves(tree)
         if forest.n_nodes > len(self._known.leaf_logit):
@@ -92,7 +92,7 @@ class CompiledActor:
         return actions
 
 
-def _enlarge(part: Singles, n_known: int, size: int) -> Singles:
+def _enlarge(part: Float32s, n_known: int, size: int) -> Float32s:
     larger = np.empty((size, *part.shape[1:]), dtype=np.float32)
     larger[:n_known] = part[:n_known]
     return larger
@@ -121,7 +121,7 @@ def _read(policy: MlpPolicy) -> Weights:
 
 
 @njit(cache=True, nogil=True)
-def _dense(x: Singles, layers: Layers, relu: bool) -> Singles:
+def _dense(x: Float32s, layers: Layers, relu: bool) -> Float32s:
     """Linear layers, each followed by a ReLU if wanted."""
     matrices, biases = layers
     for k in range(len(matrices)):
@@ -136,7 +136,7 @@ def _dense(x: Singles, layers: Layers, relu: bool) -> Singles:
 
 @njit(cache=True, nogil=True)
 def _embed(
-    weights: Weights, known: Known, path_feature: Ids, path_value: Singles, n_actions: Ids
+    weights: Weights, known: Known, path_feature: Int64s, path_value: Float32s, n_actions: Int64s
 ) -> None:
     """Run the path networks on some nodes."""
     n_nodes, length = path_feature.shape
@@ -159,7 +159,7 @@ def _embed(
 
 
 @njit(cache=True, nogil=True)
-def _summary(token: Singles, leaves: Ids, path_length: int) -> Singles:
+def _summary(token: Float32s, leaves: Int64s, path_length: int) -> Float32s:
     """Mean token of each state's leaves, and their number [A, W + 1]."""
     n_leaves, width = leaves.shape[1], token.shape[1]
     summary = np.zeros((leaves.shape[0], width + 1), dtype=np.float32)
@@ -177,8 +177,8 @@ def _summary(token: Singles, leaves: Ids, path_length: int) -> Singles:
 def _act(
     weights: Weights,
     known: Known,
-    leaves: Ids,
-    ranges: tuple[Any, Any, Ids],
+    leaves: Int64s,
+    ranges: tuple[Any, Any, Int64s],
     explore: Bools,
     chance: Floats,
     actions: Actions,
@@ -217,12 +217,12 @@ def _act(
 def _choose_rules(
     weights: Weights,
     known: Known,
-    node: Ids,
+    node: Int64s,
     lowest: npt.NDArray[np.uint16],
     highest: npt.NDArray[np.uint16],
     explore: Bools,
     chance: Floats,
-    going: Ids,
+    going: Int64s,
     actions: Actions,
 ) -> None:
     """Draw feature and cut at the chosen nodes."""

@@ -18,34 +18,31 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dtgfn.kernels import Codes, Floats, Ints
-from dtgfn.leaves import add_row
-from dtgfn.score import Rows, Score, leaf_log_marginal, merge_rows
-from dtgfn.trees import LEAF, TreeBatch, empty_batch
+from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
+from dtgfn.trees.batch import LEAF, TreeBatch, empty_batch
+from dtgfn.trees.leaves import add_row
+from dtgfn.trees.score import Rows, Score, leaf_log_marginal, merge_rows
 
 STOP = -1  # instead of the place of a leaf
-
-Ids = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Nodes(NamedTuple):
     """The nodes of all trees of a batch, in the order in which they were made (M nodes)."""
 
-    tree: Ids  # [M] the tree a node belongs to
-    place: Ids  # [M] its index in that tree
-    parent: Ids  # [M] -1 at roots
-    left: Ids  # [M] left child (the right one is left + 1), -1 at leaves
-    feature: Ints  # [M] LEAF at leaves
-    cut: Ints  # [M]
-    depth: Ints  # [M]
-    first: Ints  # [M] the node's rows are row_order[tree, first:last]
-    last: Ints  # [M]
+    tree: Int64s  # [M] the tree a node belongs to
+    place: Int64s  # [M] its index in that tree
+    parent: Int64s  # [M] -1 at roots
+    left: Int64s  # [M] left child (the right one is left + 1), -1 at leaves
+    feature: Int32s  # [M] LEAF at leaves
+    cut: Int32s  # [M]
+    depth: Int32s  # [M]
+    first: Int32s  # [M] the node's rows are row_order[tree, first:last]
+    last: Int32s  # [M]
     lowest: Codes  # [M, d] range of codes among the node's rows
     highest: Codes  # [M, d]
-    n_actions: Ids  # [M] valid (feature, cut), 0 where the node must stay a leaf
+    n_actions: Int64s  # [M] valid (feature, cut), 0 where the node must stay a leaf
     sums: Floats  # [M, K] the leaf model's sums
-    path_feature: Ids  # [M, D] 1 + feature of each split on the way from the root, 0: none
+    path_feature: Int64s  # [M, D] 1 + feature of each split on the way from the root, 0: none
     path_value: npt.NDArray[np.float32]  # [M, D, 3] scaled threshold, side, present
 
 
@@ -55,7 +52,7 @@ class Table:
 
     rows: Rows
     score: Score
-    n_codes: Ints  # [d] largest code of each feature
+    n_codes: Int32s  # [d] largest code of each feature
     leaf: Any  # the leaf model's numbers for compiled code
 
     @property
@@ -102,11 +99,11 @@ class Forest:
         parts: list[Any] = [part[: self.n_nodes] for part in self._pool]
         return Nodes(*parts)
 
-    def open_leaves(self, trees: Ids) -> Ids:
+    def open_leaves(self, trees: Int64s) -> Int64s:
         """Nodes [A, k + 1] that are leaves of trees that still grow [A]."""
         return self.leaves[trees, : self.n_splits + 1]
 
-    def split(self, trees: Ids, slot: Ids, feature: Ids, cut: Ids) -> Ids:
+    def split(self, trees: Int64s, slot: Int64s, feature: Int64s, cut: Int64s) -> Int64s:
         """Split one leaf (its place in ``open_leaves``) of each tree [A]; return the new nodes."""
         self._reserve(2 * len(trees))
         _split_leaves(
@@ -169,8 +166,8 @@ def _plant(table: Table, pool: Nodes, n_trees: int) -> None:
 def _split_leaves(
     table: Table,
     pool: Nodes,
-    state: tuple[Ints, Ids, Ids],
-    action: tuple[Ids, Ids, Ids, Ids],
+    state: tuple[Int32s, Int64s, Int64s],
+    action: tuple[Int64s, Int64s, Int64s, Int64s],
     n_nodes: int,
     n_leaves: int,
 ) -> None:
@@ -183,10 +180,10 @@ def _split_leaves(
 @njit(cache=True, nogil=True)
 def _make_children(
     pool: Nodes,
-    leaves: Ids,
-    n_parents: Ids,
-    action: tuple[Ids, Ids, Ids, Ids],
-    n_codes: Ints,
+    leaves: Int64s,
+    n_parents: Int64s,
+    action: tuple[Int64s, Int64s, Int64s, Int64s],
+    n_codes: Int32s,
     n_nodes: int,
     n_leaves: int,
 ) -> None:
@@ -220,12 +217,12 @@ def _make_children(
 @njit(cache=True, nogil=True)
 def _share_rows(
     codes: Codes,
-    target: Ints | Floats,
+    target: Int32s | Floats,
     weight: Floats,
     leaf: Any,
     max_depth: int,
     pool: Nodes,
-    row_order: Ints,
+    row_order: Int32s,
     n_nodes: int,
     n_new: int,
 ) -> None:
@@ -254,10 +251,10 @@ def _share_rows(
 @njit(cache=True, nogil=True)
 def _look(
     codes: Codes,
-    target: Ints | Floats,
+    target: Int32s | Floats,
     weight: Floats,
     leaf: Any,
-    order: Ints,
+    order: Int32s,
     pool: Nodes,
     node: int,
     may_split: bool,
@@ -278,12 +275,12 @@ def _look(
             pool.n_actions[node] += np.int64(highest[f]) - np.int64(lowest[f])
 
 
-def cuts_by_feature(nodes: Nodes, node: Ids) -> Ids:
+def cuts_by_feature(nodes: Nodes, node: Int64s) -> Int64s:
     """Number of valid cuts [A, d] of each feature at some nodes [A]."""
     return np.asarray(nodes.highest[node].astype(np.int64) - nodes.lowest[node])
 
 
-def cut_range(nodes: Nodes, node: Ids, feature: Ids) -> tuple[Ids, Ids]:
+def cut_range(nodes: Nodes, node: Int64s, feature: Int64s) -> tuple[Int64s, Int64s]:
     """First valid cut and the one after the last [A] of a feature at some nodes [A]."""
     return (
         nodes.lowest[node, feature].astype(np.int64),

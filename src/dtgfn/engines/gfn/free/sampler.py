@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from dtgfn._support.arrays import Int32s, Int64s
 from dtgfn.engines.gfn.free.actors import (
     N_CHANCES,
     Actor,
@@ -23,7 +24,7 @@ from dtgfn.engines.gfn.free.actors import (
 )
 from dtgfn.engines.gfn.free.choice import log_probability
 from dtgfn.engines.gfn.free.compiled import CompiledActor, one_blas_thread
-from dtgfn.engines.gfn.free.mdp import STOP, Forest, Ids, Nodes, cuts_by_feature, make_table
+from dtgfn.engines.gfn.free.mdp import STOP, Forest, Nodes, cuts_by_feature, make_table
 from dtgfn.engines.gfn.free.policy import ARCHITECTURES, MlpPolicy, Policy, Sizes
 from dtgfn.engines.gfn.free.trajectories import (
     FreeTrajectories,
@@ -32,9 +33,8 @@ from dtgfn.engines.gfn.free.trajectories import (
     take_step,
 )
 from dtgfn.engines.gfn.sampler import Draws, Residuals, draw_in_time, joined, seeded_network
-from dtgfn.kernels import Ints
-from dtgfn.score import Rows, Score, log_likelihood, log_reward
-from dtgfn.trees import TreeBatch, empty_batch
+from dtgfn.trees.batch import TreeBatch, empty_batch
+from dtgfn.trees.score import Rows, Score, log_likelihood, log_reward
 
 DRAWN_AT_ONCE = 250  # trees; more do not make a network call any faster
 
@@ -161,7 +161,7 @@ class FreeSampler:
 
         return draw_in_time(draw, n_trees, DRAWN_AT_ONCE, self.ends)
 
-    def depths(self, trajectories: FreeTrajectories) -> Ints:
+    def depths(self, trajectories: FreeTrajectories) -> Int32s:
         """Depth [B, K] of the leaf that each split is made at, -1 for stops."""
         states = trajectories.states
         depths = np.full((len(trajectories.trees), states.leaves.shape[1]), -1, np.int32)
@@ -230,7 +230,7 @@ class FreeSampler:
         log_rule = self._log_rule(nodes, states.node[going], view.hidden(state, slot))
         return log_pf.index_add(0, state, log_leaf + log_rule), view.log_gain
 
-    def _log_rule(self, nodes: Nodes, node: Ids, hidden: Tensor) -> Tensor:
+    def _log_rule(self, nodes: Nodes, node: Int64s, hidden: Tensor) -> Tensor:
         """Return log P(feature, cut | leaf) [A] of the splits of some nodes [A]."""
         feature, cut = nodes.feature[node].astype(np.int64), nodes.cut[node].astype(np.int64)
         logits = self._policy.rule.features(hidden)

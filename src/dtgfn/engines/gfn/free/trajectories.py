@@ -15,26 +15,25 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn.engines.gfn.free.mdp import (
     STOP,
     Forest,
-    Ids,
     Nodes,
     Table,
     cut_range,
     score_terms,
     tree_batch,
 )
-from dtgfn.kernels import Floats, Ints
-from dtgfn.trees import TreeBatch
+from dtgfn.trees.batch import TreeBatch
 
 
 class Step(NamedTuple):
     """One action of each tree that has not stopped yet (A trees with k + 1 leaves)."""
 
-    tree: Ids  # [A]
-    leaves: Ids  # [A, k + 1] nodes
-    slot: Ids  # [A] which of the leaves is split, or STOP
+    tree: Int64s  # [A]
+    leaves: Int64s  # [A, k + 1] nodes
+    slot: Int64s  # [A] which of the leaves is split, or STOP
     log_pb: Floats  # [A]
 
 
@@ -57,11 +56,11 @@ class States:
 
     """
 
-    tree: Ids
-    step: Ids
-    leaves: Ids
-    slot: Ids
-    node: Ids
+    tree: Int64s
+    step: Int64s
+    leaves: Int64s
+    slot: Int64s
+    node: Int64s
     log_pb: Floats
     log_reward: Floats
 
@@ -84,7 +83,7 @@ class FreeTrajectories:
     states: States
 
 
-def take_step(forest: Forest, tree: Ids, slot: Ids, feature: Ids, cut: Ids) -> Step:
+def take_step(forest: Forest, tree: Int64s, slot: Int64s, feature: Int64s, cut: Int64s) -> Step:
     """Split each tree [A], or leave it where slot is STOP, and note it."""
     leaves = forest.open_leaves(tree).copy()
     goes = slot != STOP
@@ -119,7 +118,7 @@ def complete(forest: Forest, steps: Sequence[Step], log_pf: Floats) -> FreeTraje
     )
 
 
-def _total(tree: Ids, value: Floats, n_trees: int) -> Floats:
+def _total(tree: Int64s, value: Floats, n_trees: int) -> Floats:
     """Sum of the values of each tree [B]."""
     return np.asarray(np.bincount(tree, value, minlength=n_trees), dtype=np.float64)
 
@@ -164,7 +163,7 @@ def retrace(table: Table, trees: TreeBatch, rng: np.random.Generator) -> FreeTra
 
 
 def _replay(
-    forest: Forest, trees: TreeBatch, n_splits: Ids, node: Ids, slot: Ids
+    forest: Forest, trees: TreeBatch, n_splits: Int64s, node: Int64s, slot: Int64s
 ) -> Iterator[Step]:
     tree = np.arange(len(trees))
     for k in range(node.shape[1]):
@@ -177,7 +176,7 @@ def _replay(
         yield take_step(forest, tree, slot[tree, k], feature, cut)
 
 
-def _check_splits(forest: Forest, tree: Ids, slot: Ids, feature: Ids, cut: Ids) -> None:
+def _check_splits(forest: Forest, tree: Int64s, slot: Int64s, feature: Int64s, cut: Int64s) -> None:
     """Refuse a tree that this table cannot grow."""
     node = forest.leaves[tree, slot]
     first, end = cut_range(forest.nodes, node, feature)
@@ -188,7 +187,7 @@ def _check_splits(forest: Forest, tree: Ids, slot: Ids, feature: Ids, cut: Ids) 
 
 
 @njit(cache=True, nogil=True)
-def _draw_order(feature: Ints, left: Ints, chance: Floats, node: Ids, slot: Ids) -> None:
+def _draw_order(feature: Int32s, left: Int32s, chance: Floats, node: Int64s, slot: Int64s) -> None:
     """Undo a random split whose children are leaves until none is left; note them forwards.
 
     node [B, K] is the split made at each step, slot [B, K] the place of that leaf in the state:

@@ -1,0 +1,1 @@
+"""What every room leans on: array types, checks, progress, threads, budgets, files."""

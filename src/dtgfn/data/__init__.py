@@ -1,0 +1,1 @@
+"""A table and a target in: columns, kinds, thresholds and bin codes."""

@@ -1,0 +1,299 @@
+"""Tables from files: CSV, TSV, gzip of these, Parquet and standard input."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import sys
+import warnings
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
+
+from dtgfn._support.progress import Progress, silent
+from dtgfn.data.tables import (
+    Table,
+    TableError,
+    as_table,
+    check_names,
+    label,
+    numbers_if_all_parse,
+    parse_number,
+)
+
+_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+_TABS = (".tsv", ".tsv.gz")
+# what pandas.read_csv takes for missing
+_MISSING = [
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+]  # fmt: skip
+_PADDED = re.compile(r"0\d+")
+N_LOOKED_AT = 1000  # records
+
+
+class PaddedNumbers(UserWarning):
+    """Cells such as 007 that were read as numbers."""
+
+
+def read_table(
+    source: str | Path,
+    *,
+    separator: str | None = None,
+    text_columns: Collection[str] = (),
+    progress: Progress = silent,
+) -> Table:
+    r"""Read a .csv, .tsv (or .gz of these) or .parquet file, or standard input ("-").
+
+    The first line of a CSV names the columns; spaces after a comma do not count.  Empty cells
+    and the marks pandas knows (NA, NaN, null, None, ...) are missing; a column of true and false
+    is boolean, one whose cells all spell numbers is a number, any other a category.
+
+    ``separator`` is what stands between cells, by the file's suffix if None; with it, any suffix
+    will do.  ``text_columns`` stay text, as codes such as 007 must; names that the file does not
+    have do not matter.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "trees.csv")
+    >>> _ = path.write_text("height,kind\n3.5,oak\n,ash\n")
+    >>> [(column.kind, column.values.tolist()) for column in read_table(path).columns]
+    [('number', [3.5, nan]), ('category', ['oak', 'ash'])]
+    """
+    if str(source) == "-":
+        return _read_standard_input(separator, text_columns)
+    path = Path(source)
+    name, what = path.name.lower(), repr(str(source))
+    if not str(source) or not path.exists():
+        raise TableError(f"There is no file {what}; check the path.")
+    if path.is_dir():
+        raise TableError(f"{what} is a directory; name a file in it.")
+    if not name.endswith(_SUFFIXES) and separator is None:
+        raise TableError(
+            f"The suffix of {what} is not one of {', '.join(_SUFFIXES)}; rename it, or give "
+            "separator=','."
+        )
+    if name.endswith(".parquet"):
+        return _read_parquet(path, what, text_columns)
+    with _plain_errors(what), io.BufferedReader(_WatchedFile(path, progress)) as raw:
+        content: Any = gzip.GzipFile(fileobj=raw) if name.endswith(".gz") else raw
+        stream = io.TextIOWrapper(content, "utf-8-sig", newline="")
+        given = separator or ("\t" if name.endswith(_TABS) else ",")
+        return _read_csv(stream, what, given, text_columns)
+
+
+class _WatchedFile(io.FileIO):
+    """A file that tells how far it has been read."""
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        super().__init__(path)
+        self.size, self.progress = max(path.stat().st_size, 1), progress
+        self.stage = f"reading {path.name}"
+
+    def readinto(self, buffer: Any) -> int | None:
+        n_bytes = super().readinto(buffer)
+        self.progress(self.stage, min(self.tell() / self.size, 1.0))
+        return n_bytes
+
+
+def _read_standard_input(separator: str | None, text_columns: Collection[str]) -> Table:
+    """Read what comes in a pipe; gzip and Parquet are told by their first bytes."""
+    what, content = "standard input", sys.stdin.buffer.read()
+    if content[:4] == b"PAR1":
+        return _read_parquet(io.BytesIO(content), what, text_columns)
+    with _plain_errors(what):
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+        stream = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline="")
+        return _read_csv(stream, what, separator or ",", text_columns)
+
+
+@contextmanager
+def _plain_errors(what: str) -> Iterator[None]:
+    """Say in one sentence what a reader's traceback would say in fifty lines."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.object[error.start]:#04x}"
+        wide = error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        why = f"{byte}: UTF-16, it seems" if wide else byte
+        raise TableError(f"{what} is not UTF-8 text ({why}); save it as UTF-8.") from None
+    except (csv.Error, EOFError, zlib.error, OSError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        if "field limit" in reason:
+            reason = (
+                f"a cell has more than {csv.field_size_limit()} characters; drop that column, or "
+                "close the quote that was left open"
+            )
+        raise TableError(f"{what} cannot be read: {reason.rstrip('.')}.") from None
+
+
+def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collection[str]) -> Table:
+    import pandas
+
+    with _plain_errors(what):
+        first = [record for _, record in islice(_records(stream, separator), N_LOOKED_AT)]
+        if len(first) < 2:
+            wrong = (
+                "has a first line that names columns, but no rows below it" if first else "is empty"
+            )
+            raise TableError(f"{what} {wrong}; give it names in the first line, then rows.")
+        if any("\0" in cell for record in first for cell in record):
+            _refuse_zero_bytes(what)
+        names = [name.strip() for name in first[0]]
+        if "" in names:
+            at_end = names.index("") + 1 == len(names) > 1
+            way_out = (
+                "end lines without a separator"
+                if at_end
+                else "write the file without the row index"
+            )
+            raise TableError(
+                f"Column {names.index('') + 1} of {what} has no name in the first line; name it, "
+                f"or {way_out}."
+            )
+        check_names(names)
+        _refuse_other_separator(names, what, separator)
+        if len(first[1]) != len(names):  # pandas would make an index of the surplus
+            _refuse_ragged(stream, what, separator, len(names))
+        stream.seek(0)
+        # before pandas 3.1 the default was off by one unit in the last place now and then
+        older = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
+        exact = {"float_precision": "round_trip"} if older else {}
+        try:  # low_memory would guess a kind for each chunk, not for the column
+            frame = pandas.read_csv(
+                stream,
+                sep=separator,
+                skipinitialspace=True,
+                low_memory=False,
+                names=names,
+                header=0,
+                dtype={name: str for name in names if name in text_columns},
+                **exact,
+            )
+        except pandas.errors.ParserError as error:
+            if "fields" in str(error):
+                _refuse_ragged(stream, what, separator, len(names))
+            raise TableError(f"{what} cannot be read: {str(error).strip()}.") from None
+        if frame.iloc[:, -1].isna().any():  # so pandas may have filled up a short row
+            _refuse_ragged(stream, what, separator, len(names))
+    for name, values in frame.select_dtypes(exclude="number").items():
+        if any("\0" in text for text in values.unique() if isinstance(text, str)):
+            _refuse_zero_bytes(what)
+        # beside whole numbers beyond 64 bits pandas leaves the marks as text
+        frame[name] = values.mask(values.isin(_MISSING))
+    _refuse_infinity(frame, what)
+    _warn_of_padding(names, first[1:], text_columns)
+    columns = [
+        column if column.name in text_columns else numbers_if_all_parse(column)
+        for column in as_table(frame).columns
+    ]
+    return Table(tuple(columns), len(frame), named=True)
+
+
+def _refuse_zero_bytes(what: str) -> NoReturn:
+    raise TableError(
+        f"{what} holds zero bytes, which no text has; save it as CSV in UTF-8, not UTF-16."
+    )
+
+
+def _warn_of_padding(
+    names: list[str], records: list[list[str]], text_columns: Collection[str]
+) -> None:
+    """Point out codes such as 007, which are different texts but may be equal numbers."""
+    for place, name in enumerate(names):
+        cells = [record[place].strip() for record in records if place < len(record)]
+        if name in text_columns or any(parse_number(cell) is None for cell in cells):
+            continue
+        padded = next((cell for cell in cells if _PADDED.fullmatch(cell)), None)
+        if padded is not None:
+            warnings.warn(
+                f"Column {name!r} has cells such as {padded}, which are read as numbers; name it "
+                "in text_columns to keep them as they are.",
+                PaddedNumbers,
+                stacklevel=4,
+            )
+
+
+def _refuse_other_separator(names: list[str], what: str, separator: str) -> None:
+    """Refuse a file whose only column has a name that looks like several."""
+    known = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+    for other, called in known.items():
+        if len(names) == 1 and other != separator and other in names[0]:
+            wanted = known.get(separator, repr(separator))
+            raise TableError(
+                f"The first line of {what} has {called}, not {wanted}, between its names; save it "
+                f"with {wanted}, or give separator={other!r}."
+            )
+
+
+def _records(stream: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and cells of every record that is not blank."""
+    stream.seek(0)
+    reader = csv.reader(stream, delimiter=separator, skipinitialspace=True)
+    for record in reader:
+        if len(record) > 1 or "".join(record).strip():
+            yield reader.line_num, record
+
+
+def _refuse_ragged(stream: TextIO, what: str, separator: str, width: int) -> None:
+    for line, record in _records(stream, separator):
+        if len(record) != width:
+            raise TableError(
+                f"Line {line} of {what} has {_count(len(record), 'cell')}, but the first line "
+                f"names {_count(width, 'column')}; give every line the same number of cells."
+            )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _refuse_infinity(frame: Any, what: str) -> None:
+    """Refuse infinite numbers in the words of a file, whose rows count from 1."""
+    import numpy as np
+
+    for name, values in frame.select_dtypes("float").items():
+        infinite = np.flatnonzero(np.isinf(values.to_numpy(dtype=float, na_value=np.nan)))
+        if infinite.size:
+            raise TableError(
+                f"Column {name!r} of {what} contains infinity, or a number too large, in row "
+                f"{infinite[0] + 1} below the names; give a smaller number, or an empty cell."
+            )
+
+
+def _read_parquet(source: Path | io.BytesIO, what: str, text_columns: Collection[str]) -> Table:
+    import pandas
+
+    with _parquet_errors(what):
+        frame = pandas.read_parquet(source, engine="pyarrow")
+    if len(frame) == 0:
+        raise TableError(f"{what} has columns but no rows; give it some.")
+    with _parquet_errors(what, (TypeError,)):  # texts are read only here; that of a list is ours
+        _refuse_infinity(frame, what)
+        for name in frame.columns.intersection(list(text_columns)):
+            frame[name] = frame[name].map(label, na_action="ignore").astype(object)
+        return as_table(frame)
+
+
+@contextmanager
+def _parquet_errors(what: str, known: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn what a damaged file leads to, KeyError and UnicodeError among it, into one sentence."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise TableError("Reading Parquet needs pyarrow: pip install 'dtgfn[parquet]'.") from None
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (TableError, ImportError, *known)):
+            raise
+        telling = isinstance(error, pyarrow.ArrowException | OSError | ValueError)
+        lines = (getattr(error, "strerror", None) or str(error)).splitlines() if telling else []
+        reason = lines[0].rstrip(".") if lines else "it is damaged"
+        raise TableError(f"{what} cannot be read as Parquet: {reason}.") from None

@@ -1,0 +1,1 @@
+"""Metropolis-Hastings chains over trees."""

@@ -1,0 +1,1 @@
+"""Row sets and the sums over their trees: what the exact engine and the GFlowNet share."""

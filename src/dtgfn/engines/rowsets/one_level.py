@@ -1,0 +1,210 @@
+"""The cuts of one row set with one level left, and the sum over them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dtgfn._support.arrays import Floats, Int32s, UInt64s
+from dtgfn.engines.rowsets.graph import rows_of
+from dtgfn.engines.rowsets.problem import Loops
+from dtgfn.trees.leaves import log_marginal, write_outputs
+
+
+class Cuts(NamedTuple):
+    """Room for the cuts of one row set; ``list_cuts`` fills the first U entries."""
+
+    feature: Int32s  # [U]
+    low: Int32s  # [U]
+    high: Int32s  # [U]
+    weight: Floats  # [U] weight of all thresholds of the cut, relative to the common reference
+    mean_left: Floats  # [U, J] what the left leaf predicts
+    mean_right: Floats  # [U, J]
+    mean_stop: Floats  # [J] the row set as a leaf
+    rows: Int32s  # [P] scratch
+    bucket: Floats  # [R, K] scratch
+    packed_bucket: Int32s  # [R] scratch
+    seen: Int32s  # [R] scratch
+
+
+@njit(cache=True, nogil=True)
+def make_cuts(loops: Loops, max_cuts: int) -> Cuts:
+    """Return room for the cuts of any row set of the problem."""
+    n_sums, n_ranks = loops.sums.shape[1], loops.rank_code.shape[1]
+    n_outputs = loops.table.mean.shape[1]
+    return Cuts(
+        np.empty(max_cuts, np.int32),
+        np.empty(max_cuts, np.int32),
+        np.empty(max_cuts, np.int32),
+        np.empty(max_cuts),
+        np.empty((max_cuts, n_outputs)),
+        np.empty((max_cuts, n_outputs)),
+        np.empty(n_outputs),
+        np.empty(loops.sums.shape[0], np.int32),
+        np.empty((n_ranks, n_sums)),
+        np.empty(n_ranks, np.int32),
+        np.zeros(n_ranks, np.int32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def list_cuts(
+    bits: UInt64s, depth: int, loops: Loops, cuts: Cuts, with_means: bool
+) -> tuple[int, float, float, float]:
+    """List the cuts of a row set at ``depth`` whose children are leaves.
+
+    Returns their number U, the weight of stopping, the largest weight of a single tree, and the log
+    of the common reference that these and ``cuts.weight`` are relative to.
+    """
+    s = rows_of(bits, cuts.rows)
+    if loops.table.value.shape[0] > 0:
+        return _list_cuts_by_table(s, depth, loops, cuts, with_means)
+    return _list_cuts_by_formula(s, depth, loops, cuts, with_means)
+
+
+@njit(cache=True, nogil=True)
+def _list_cuts_by_table(
+    s: int, depth: int, loops: Loops, cuts: Cuts, with_means: bool
+) -> tuple[int, float, float, float]:
+    table, rows, seen = loops.table, cuts.rows, cuts.seen
+    split = math.exp(loops.log_split[depth])
+    total, row_weight = 0, 0.0
+    for i in range(s):
+        total += table.packed[rows[i]]
+        row_weight += table.row_weight[rows[i]]
+    stop = table.value[total]
+    best, n_cuts = stop, 0
+    for f in range(loops.ranks.shape[0]):
+        lowest, highest = loops.rank_code.shape[1], -1
+        for i in range(s):
+            rank = loops.ranks[f, rows[i]]
+            if seen[rank] == 0:
+                cuts.packed_bucket[rank] = 0
+                seen[rank] = 1
+            cuts.packed_bucket[rank] += table.packed[rows[i]]
+            lowest, highest = min(lowest, rank), max(highest, rank)
+        left, previous = 0, -1
+        for rank in range(lowest, highest + 1):
+            if seen[rank] == 0:
+                continue
+            seen[rank] = 0
+            if previous >= 0:
+                low, high = loops.rank_code[f, previous], loops.rank_code[f, rank]
+                cuts.feature[n_cuts], cuts.low[n_cuts], cuts.high[n_cuts] = f, low, high
+                one = split * table.value[left] * table.value[total - left]
+                best = max(best, one)
+                cuts.weight[n_cuts] = (high - low) * one
+                if with_means:
+                    for c in range(table.mean.shape[1]):
+                        cuts.mean_left[n_cuts, c] = table.mean[left, c]
+                        cuts.mean_right[n_cuts, c] = table.mean[total - left, c]
+                n_cuts += 1
+            previous = rank
+            left += cuts.packed_bucket[rank]
+    for c in range(table.mean.shape[1]):
+        cuts.mean_stop[c] = table.mean[total, c]
+    return n_cuts, stop, best, -table.scale * row_weight
+
+
+@njit(cache=True, nogil=True)
+def _list_cuts_by_formula(
+    s: int, depth: int, loops: Loops, cuts: Cuts, with_means: bool
+) -> tuple[int, float, float, float]:
+    rows, seen, leaf = cuts.rows, cuts.seen, loops.leaf
+    n_sums = loops.sums.shape[1]
+    total, left, right = np.zeros(n_sums), np.zeros(n_sums), np.zeros(n_sums)
+    for i in range(s):
+        for c in range(loops.span[rows[i], 0], loops.span[rows[i], 1]):
+            total[c] += loops.sums[rows[i], c]
+    n_cuts, n_varying = 0, 0
+    for f in range(loops.ranks.shape[0]):
+        lowest, highest = loops.rank_code.shape[1], -1
+        for i in range(s):
+            rank = loops.ranks[f, rows[i]]
+            if seen[rank] == 0:
+                seen[rank] = 1
+                for c in range(n_sums):
+                    cuts.bucket[rank, c] = 0.0
+            for c in range(loops.span[rows[i], 0], loops.span[rows[i], 1]):
+                cuts.bucket[rank, c] += loops.sums[rows[i], c]
+            lowest, highest = min(lowest, rank), max(highest, rank)
+        n_varying += 1 if highest > lowest else 0
+        rules = 0.0
+        if loops.uniform_rules and highest > lowest:
+            rules = math.log(loops.rank_code[f, highest] - loops.rank_code[f, lowest])
+        for c in range(n_sums):
+            left[c] = 0.0
+        previous = -1
+        for rank in range(lowest, highest + 1):
+            if seen[rank] == 0:
+                continue
+            seen[rank] = 0
+            if previous >= 0:
+                low, high = loops.rank_code[f, previous], loops.rank_code[f, rank]
+                cuts.feature[n_cuts], cuts.low[n_cuts], cuts.high[n_cuts] = f, low, high
+                for c in range(n_sums):
+                    right[c] = total[c] - left[c]
+                value = log_marginal(left, leaf)
+                value += log_marginal(right, leaf)
+                cuts.weight[n_cuts] = (value - rules) / loops.temperature + loops.log_split[depth]
+                if with_means:
+                    write_outputs(left, leaf, cuts.mean_left[n_cuts])
+                    write_outputs(right, leaf, cuts.mean_right[n_cuts])
+                n_cuts += 1
+            previous = rank
+            for c in range(n_sums):
+                left[c] += cuts.bucket[rank, c]
+    write_outputs(total, leaf, cuts.mean_stop)
+    stop = log_marginal(total, leaf) / loops.temperature
+    share = 0.0
+    if loops.uniform_rules and n_cuts > 0:
+        share = math.log(n_varying) / loops.temperature
+    if n_cuts > 0 or not loops.uniform_rules:
+        stop += loops.log_stop[depth]
+    reference = stop
+    for u in range(n_cuts):
+        cuts.weight[u] -= share
+        reference = max(reference, cuts.weight[u])
+    for u in range(n_cuts):
+        cuts.weight[u] = (cuts.high[u] - cuts.low[u]) * math.exp(cuts.weight[u] - reference)
+    return n_cuts, math.exp(stop - reference), 1.0, reference
+
+
+@njit(cache=True, nogil=True)
+def sum_one_level(
+    first: int,
+    last: int,
+    bits: UInt64s,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    log_z: Floats,
+    log_max: Floats,
+    size: Floats,
+    absent: Floats,
+) -> None:
+    """Sum over all trees with at most one split on row sets first..last-1 of a level.
+
+    Writes log Z and the best log weight [K], P(0 or 1 splits) [K, 2] and P(column not used) [K, G].
+    """
+    cuts = make_cuts(loops, max_cuts)
+    for k in range(first, last):
+        n_cuts, stop, best, reference = list_cuts(bits[k], depth, loops, cuts, False)
+        total = stop
+        for u in range(n_cuts):
+            total += cuts.weight[u]
+        log_z[k] = reference + math.log(total)
+        log_max[k] = reference + math.log(best)
+        size[k, 0] = stop / total
+        size[k, 1] = 1.0 - size[k, 0]
+        if absent.shape[1] == 0:
+            continue
+        for g in range(absent.shape[1]):
+            absent[k, g] = 1.0
+        for u in range(n_cuts):
+            absent[k, loops.group[cuts.feature[u]]] -= cuts.weight[u] / total
+        for g in range(absent.shape[1]):
+            absent[k, g] = max(absent[k, g], 0.0)

@@ -1,0 +1,120 @@
+"""Exploration that finds the mass: scouts go where trees would pass children nobody looked at.
+
+A scout walks down from the root. At a node it takes a cut with probability proportional to
+P(cut) * open(cut), where open is the probability that a tree taking the cut passes an unknown
+child; at the first cut with an unknown child it stops and has the children looked at. Scouts that
+meet at a node take different cuts, the most probable first, so many of them widen the known part
+of the graph in the order of the mass it is expected to hold.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn.engines.rowsets.partial.flows import LEAST_OPEN, cut_open
+from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn.engines.rowsets.partial.lookahead import Cuts
+
+
+def send_scouts(
+    graph: Graph, n_scouts: int, rng: np.random.Generator
+) -> tuple[list[tuple[int, Int64s, Int64s]], list[Int64s]]:
+    """Return the frontier, (depth, nodes, cuts) per depth, and the nodes passed at each depth."""
+    frontier, passed = [], []
+    nodes, scouts = np.zeros(1, np.int64), np.full(1, n_scouts, np.int64)
+    for depth in range(graph.n_upper):
+        level, below = graph.levels[depth], graph.levels[depth + 1]
+        passed.append(nodes)
+        given = (level.start, level.n_cuts, level.cuts, level.flow, below.flow, below.open)
+        uniform = rng.random((nodes.size, 2))
+        at, cuts, children, followers = spread(nodes, scouts, *given, uniform)
+        frontier.append((depth, at, cuts))
+        nodes, member = np.unique(children, return_inverse=True)
+        scouts = np.bincount(member.ravel(), weights=followers, minlength=nodes.size).astype(int)
+        if nodes.size == 0:
+            break
+    return frontier, passed
+
+
+@njit(cache=True, nogil=True)
+def spread(
+    nodes: Int64s,
+    scouts: Int64s,
+    start: Int64s,
+    n_cuts: Int32s,
+    cuts: Cuts,
+    flow: Floats,
+    below_flow: Floats,
+    below_open: Floats,
+    uniform: Floats,
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Send the scouts at each node on: new cuts (with their node), and children with followers."""
+    total = scouts.sum()
+    at, found = np.empty(total, np.int64), np.empty(total, np.int64)
+    child, followers = np.empty(2 * total, np.int64), np.empty(2 * total, np.int64)
+    n_found, n_children = 0, 0
+    mass = np.empty(n_cuts.max() + 1)
+    for i in range(nodes.shape[0]):
+        node, first = nodes[i], start[nodes[i]]
+        number = n_cuts[node]
+        unknown, known = 0.0, 0.0
+        for u in range(number):
+            e = first + u
+            opening = cut_open(e, cuts, below_flow, below_open)
+            mass[u] = math.exp(cuts.logit[e] - flow[node]) * opening
+            if opening > 0.0:
+                mass[u] = max(mass[u], LEAST_OPEN)
+            if opening == 1.0 and is_unknown(e, cuts, below_flow):
+                unknown += mass[u]
+                mass[u] = -1.0 - mass[u]  # marks the frontier
+            else:
+                known += mass[u]
+        if unknown + known <= 0.0:
+            continue
+        n_new = int(scouts[i] * unknown / (unknown + known) + uniform[i, 0])
+        for _ in range(min(n_new, scouts[i])):
+            u = int(np.argmin(mass[:number]))
+            if mass[u] > -1.0:
+                break
+            at[n_found], found[n_found] = node, first + u
+            n_found += 1
+            mass[u] = 0.0
+        n_left = scouts[i] - min(n_new, scouts[i])
+        if n_left <= 0 or known <= 0.0:
+            continue
+        # Systematic: the j-th follower stands at (j + uniform) / n_left of the known open mass.
+        step, reached, taken = known / n_left, 0.0, 0
+        for u in range(number):
+            if mass[u] <= 0.0:
+                continue
+            reached += mass[u]
+            n_here = 0
+            while taken < n_left and (taken + uniform[i, 1]) * step < reached:
+                taken += 1
+                n_here += 1
+            if n_here == 0:
+                continue
+            left, right = cuts.child[first + u, 0], cuts.child[first + u, 1]
+            both = below_open[left] + below_open[right]
+            n_first = int(n_here * below_open[left] / both + uniform[i, 0])
+            if n_first > 0:
+                child[n_children], followers[n_children] = left, n_first
+                n_children += 1
+            if n_here > n_first:
+                child[n_children], followers[n_children] = right, n_here - n_first
+                n_children += 1
+    return at[:n_found], found[:n_found], child[:n_children], followers[:n_children]
+
+
+@njit(cache=True, nogil=True)
+def is_unknown(e: int, cuts: Cuts, below_flow: Floats) -> bool:
+    """Whether one of the cut's children has not been looked at."""
+    for side in range(2):
+        child = cuts.child[e, side]
+        if child < 0 or math.isnan(below_flow[child]):
+            return True
+    return False

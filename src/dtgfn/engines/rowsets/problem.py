@@ -1,0 +1,205 @@
+"""The table as the exact recursion wants it: distinct rows, ranked codes, tabulated leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn._support.arrays import Floats, Int32s, UInt64s
+from dtgfn._support.threads import Flag
+from dtgfn.trees.leaves import DirichletLeaf, add_rows, check_targets
+from dtgfn.trees.routing import distinct_codes
+from dtgfn.trees.score import Rows, Score, leaf_log_marginal
+
+MAX_TABLE = 1 << 21
+# Two levels at once need a table over pairs of codes for each thread.
+MAX_CODES = 2048
+# Products of two table entries must stay well inside the range of a double.
+MAX_LOG_ENTRY = 330.0
+
+
+class LeafTable(NamedTuple):
+    """exp(log m / temperature + scale * n) for every class count vector, packed into one integer.
+
+    A row of class c adds ``step[c]`` for each unit of weight, so the sum over a row set IS the
+    index of its entry. Entry 0, the empty leaf, is 0: a cut with an empty side weighs nothing.
+    The scale cancels, since the leaves of any tree on a row set hold the same rows.
+    All arrays are empty where counts are not whole or the table would not fit.
+    """
+
+    packed: Int32s  # [P] what each distinct row adds
+    value: Floats  # [entries]
+    mean: Floats  # [entries, J] what the leaf predicts
+    row_weight: Floats  # [P] what each row adds to n
+    scale: float
+
+
+class Loops(NamedTuple):
+    """What the compiled loops read: P distinct rows over the F features that vary."""
+
+    ranks: npt.NDArray[np.uint16]  # [F, P] place of the code among the feature's distinct codes
+    rank_code: Int32s  # [F, R] the code behind a rank (padded)
+    group: Int32s  # [F] source column
+    sums: Floats  # [P, K] the leaf model's sums over the copies of a row
+    span: Int32s  # [P, 2] all sums of a row from span[0] to span[1] - 1; the others are zero
+    leaf: Any  # see leaves.py
+    temperature: float
+    log_stop: Floats  # [max_depth + 1] tempered log prior of a stop at each depth
+    log_split: Floats  # [max_depth + 1] and of a split
+    uniform_rules: bool
+    table: LeafTable
+    halted: Flag  # [1] whether to end early, with nothing that could be used
+
+    def hearing(self) -> Loops:
+        """Return the same with a flag of its own, for one call that may be halted."""
+        return self._replace(halted=np.zeros(1, dtype=np.uint8))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows and score, ready to be solved.
+
+    Attributes
+    ----------
+    feature : int32 [F]
+        Number, in the user's code table, of each feature that varies.
+    n_groups : int
+        Number of source columns.
+    max_cuts : int
+        Distinct cuts of all rows; no row set has more.
+    keys : uint64 [P, 2]
+        Random words; the xor over a row set names the set.
+    root_bits : uint64 [W]
+        All rows, as a bitset.
+
+    """
+
+    loops: Loops
+    score: Score
+    feature: Int32s
+    n_groups: int
+    max_cuts: int
+    keys: UInt64s
+    root_bits: UInt64s
+
+    @property
+    def n_words(self) -> int:
+        """Words in a bitset of rows."""
+        return int(self.root_bits.shape[0])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of distinct rows."""
+        return int(self.loops.sums.shape[0])
+
+    @property
+    def two_levels_at_once(self) -> bool:
+        """Whether the look-up table exists, and with it the fast sum over two levels."""
+        return self.loops.table.value.size > 0 and self.loops.rank_code.shape[1] <= MAX_CODES
+
+
+def distinct_rows(rows: Rows, score: Score) -> tuple[npt.NDArray[np.uint16], Floats]:
+    """Merge equal rows: their codes [P, d] and the leaf model's sums over each [P, K]."""
+    check_targets(rows.target, score.leaf)
+    first, member = distinct_codes(rows.codes)
+    sums = np.zeros((len(first), score.leaf.n_sums))
+    add_rows(rows.target, rows.weight, member, score.leaf.terms(), sums)
+    return rows.codes[first], sums
+
+
+def nonzero_spans(sums: Floats) -> Int32s:
+    """First and one past the last sum of each row [P, 2] that is not zero: of many classes, one."""
+    there = sums != 0
+    n_sums = sums.shape[1]
+    first = np.where(there.any(axis=1), there.argmax(axis=1), n_sums)
+    last = n_sums - there[:, ::-1].argmax(axis=1)
+    return np.stack([first, np.maximum(first, last)], axis=1).astype(np.int32)
+
+
+def make_problem(rows: Rows, score: Score, column: Int32s, n_columns: int) -> Problem:
+    """Merge equal rows, drop features that never vary and rank the codes of the others."""
+    codes, sums = distinct_rows(rows, score)
+    n_rows = codes.shape[0]
+    varying = np.flatnonzero((codes != codes[:1]).any(axis=0)).astype(np.int32)
+    ranks = np.zeros((varying.size, n_rows), dtype=np.uint16)
+    codes_seen = []
+    for i, f in enumerate(varying):
+        here = codes[:, f]
+        seen = np.flatnonzero(np.bincount(here))
+        place = np.zeros(seen[-1] + 1, np.uint16)
+        place[seen] = np.arange(len(seen))
+        ranks[i] = place[here]
+        codes_seen.append(seen)
+    rank_code = np.zeros((varying.size, max(map(len, codes_seen), default=1)), dtype=np.int32)
+    for i, seen in enumerate(codes_seen):
+        rank_code[i, : len(seen)] = seen
+    bits = np.zeros((n_rows + 63) // 64 * 64, dtype=np.uint8)
+    bits[:n_rows] = 1
+    log_stop, log_split = score.prior.node_terms(score.max_depth)
+    loops = Loops(
+        ranks=ranks,
+        rank_code=rank_code,
+        group=column[varying],
+        sums=sums,
+        span=nonzero_spans(sums),
+        leaf=score.leaf.terms(rows.weight),
+        temperature=score.temperature,
+        log_stop=log_stop / score.temperature,
+        log_split=log_split / score.temperature,
+        uniform_rules=score.uniform_rules,
+        table=make_leaf_table(sums, score),
+        halted=np.zeros(1, dtype=np.uint8),
+    )
+    return Problem(
+        loops=loops,
+        score=score,
+        feature=varying,
+        n_groups=n_columns,
+        max_cuts=sum(len(seen) - 1 for seen in codes_seen),
+        # Fixed seed: the keys only name sets, and equal runs should be equal.
+        keys=np.random.default_rng(0).integers(0, 2**64, size=(n_rows, 2), dtype=np.uint64),
+        root_bits=np.packbits(bits, bitorder="little").view(np.uint64),
+    )
+
+
+def make_leaf_table(sums: Floats, score: Score) -> LeafTable:
+    """Build the look-up table, or an empty one where it cannot be (see ``LeafTable``)."""
+    leaf = score.leaf
+    nothing = LeafTable(
+        np.zeros(0, np.int32), np.zeros(0), np.zeros((0, leaf.n_outputs)), np.zeros(0), 0.0
+    )
+    # A prior with uniform rules has split terms that depend on the row set.
+    if not isinstance(leaf, DirichletLeaf) or score.uniform_rules or leaf.n_classes > 20:
+        return nothing
+    # class_weight multiplies all rows of a class alike, so counts are whole in units per class.
+    unit = np.array([column[column > 0].min(initial=np.inf) for column in sums.T])
+    unit[~np.isfinite(unit)] = 1.0
+    whole = np.rint(sums / unit)
+    if not np.allclose(whole * unit, sums, rtol=1e-12, atol=0):
+        return nothing
+    totals = whole.sum(axis=0)
+    if np.prod(totals + 1) > MAX_TABLE:
+        return nothing
+    sizes = [int(total) + 1 for total in totals]
+    step = np.cumprod([1, *sizes])[:-1]
+    counts = np.stack(
+        [column.ravel(order="F") for column in np.indices(sizes, dtype=np.float64)], axis=-1
+    )
+    log_m = leaf_log_marginal(counts * unit, score) / score.temperature
+    scale = -float(log_m[-1]) / (2 * totals.sum())
+    log_value = log_m + scale * counts.sum(axis=-1)
+    if np.abs(log_value).max() > MAX_LOG_ENTRY:
+        return nothing
+    value = np.exp(log_value)
+    value[0] = 0.0
+    mean = counts * unit + leaf.concentration
+    return LeafTable(
+        packed=(whole @ step).astype(np.int32),
+        value=value,
+        mean=mean / mean.sum(axis=-1, keepdims=True),
+        row_weight=whole.sum(axis=1),
+        scale=scale,
+    )

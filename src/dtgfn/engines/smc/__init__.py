@@ -1,0 +1,1 @@
+"""Sequential Monte Carlo: particles that grow trees from the root."""

@@ -1,0 +1,223 @@
+"""How well a fitted model does on rows that it has not seen, as a plain dict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import average_precision_score, f1_score, r2_score, roc_auc_score
+from sklearn.utils.validation import check_is_fitted
+
+from dtgfn._support.arrays import Floats, Int64s
+from dtgfn._support.checks import check_whole
+from dtgfn.data.tables import Table, as_table, label, listing, take
+from dtgfn.data.targets import as_target, check_labels, check_numbers
+from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
+
+FLOOR = 1e-15  # a probability of zero for what happened would make every mean infinite
+LEVEL = 0.9
+MOST_POINTS = 300
+MOST_INTERVALS = 500  # each is a quantile of a mixture over all trees, which takes a while
+
+Truth = npt.NDArray[Any]
+
+
+def score_held_out(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, Any]:
+    """Score a model on held-out rows X [n, columns] with targets y [n]; all values are plain JSON.
+
+    Parameters
+    ----------
+    model : DTGFNClassifier, DTGFNRegressor or DTGFNAnomalyDetector
+        Fitted.
+    X : table
+        Rows that the model was not fitted to.
+    y : array [n]
+        Their classes or numbers; of a detector 1 for normal rows and -1 for anomalies, or 0 for
+        normal rows and 1 for anomalies (a 0 among them tells), or false and true.
+    n_bins : int
+        Equal bins of the probability of the predicted class, for the calibration.
+
+    Returns
+    -------
+    dict
+        Of classes ``rows``, ``accuracy``, ``log_loss``, ``brier`` (summed over classes),
+        ``calibration_error``, ``reliability`` (bins that hold rows: ``low``, ``high``,
+        ``mean_probability``, ``share_right``, ``rows``) and ``confusion`` (``labels`` and
+        ``counts``, truth by prediction).
+
+        Of numbers ``rows``, ``rmse``, ``mean_absolute_error``, ``r2``, ``coverage`` (share inside
+        the interval of ``level``, of ``coverage_rows`` rows at even steps, at most 500) and
+        ``points`` ([truth, prediction, low, high], at most 300).
+
+        Of anomalies ``rows``, ``anomalies``, ``auroc``, ``average_precision``, ``f1`` and
+        ``confusion``; None where one kind of row is absent.
+
+    Examples
+    --------
+    >>> from dtgfn import DTGFNClassifier
+    >>> model = DTGFNClassifier(inference="exact", max_depth=1).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
+    >>> score_held_out(model, [[1.1], [1.9]], [0, 0])["accuracy"]
+    0.5
+
+    """
+    check_whole("n_bins", n_bins, 1, 1000)
+    truth = read_truth(model, y)
+    check_lengths(as_table(X), truth)
+    if isinstance(model, DTGFNClassifier):
+        return _score_classes(model.predict_proba(X), truth, model, n_bins)
+    if isinstance(model, DTGFNRegressor):
+        return _score_numbers(model, X, truth)
+    return _score_anomalies(model, X, truth)
+
+
+def read_truth(model: Any, y: Any) -> Truth:
+    """Read a target [n] for a model: places of classes, numbers, or whether it is an anomaly.
+
+    Examples
+    --------
+    >>> from dtgfn import DTGFNClassifier
+    >>> model = DTGFNClassifier(inference="exact").fit([[1.0], [2.0]] * 5, ["no", "yes"] * 5)
+    >>> read_truth(model, ["yes", "no"])
+    array([1, 0])
+
+    """
+    readers: dict[type, Callable[..., Truth]] = {
+        DTGFNClassifier: _places_of,
+        DTGFNRegressor: lambda _, target: check_numbers(target),
+        DTGFNAnomalyDetector: lambda _, target: _anomalous(target),
+    }
+    reader = next((reader for kind, reader in readers.items() if isinstance(model, kind)), None)
+    if reader is None:
+        known = ", ".join(kind.__name__ for kind in readers)
+        raise TypeError(f"A {type(model).__name__} cannot be scored; give a fitted {known}.")
+    check_is_fitted(model)
+    if y is None:
+        raise ValueError("y is None; give the target of every held-out row.")
+    target = as_target(y)
+    check_labels(target)
+    return reader(model, target)
+
+
+def check_lengths(table: Table, truth: Truth) -> None:
+    """Refuse rows and targets of different numbers."""
+    if table.n_rows != len(truth):
+        raise ValueError(
+            f"X has {table.n_rows} rows and y has {len(truth)} values; give one value per row."
+        )
+
+
+def _places_of(model: DTGFNClassifier, target: Truth) -> Int64s:
+    """Place of each label among the model's classes; 1, 1.0 and "1" are the same."""
+    place = {label(known): c for c, known in enumerate(model.classes_.tolist())}
+    found = [place.get(label(value), -1) for value in target.tolist()]
+    unknown = [label(value) for value, c in zip(target.tolist(), found, strict=True) if c < 0]
+    if unknown:
+        raise ValueError(
+            f"y holds {listing(dict.fromkeys(unknown))}, no class of the model; it knows "
+            f"{listing(place)}."
+        )
+    return np.array(found, dtype=np.int64)
+
+
+def _anomalous(target: Truth) -> npt.NDArray[np.bool_]:
+    """Whether each row is an anomaly, by either way to say so."""
+    if target.dtype.kind == "b":
+        return np.asarray(target)
+    codes = np.array([label(value) for value in target.tolist()])
+    for normal, anomaly in (("1", "-1"), ("0", "1")):
+        if np.isin(codes, (normal, anomaly)).all():
+            return np.asarray(codes == anomaly)
+    raise ValueError(
+        f"y holds {listing(dict.fromkeys(codes.tolist()))}; give 1 for normal rows and -1 for "
+        "anomalies, or 0 for normal rows and 1 for anomalies."
+    )
+
+
+def _score_classes(
+    probability: Floats, truth: Int64s, model: DTGFNClassifier, n_bins: int
+) -> dict[str, Any]:
+    right = probability[np.arange(len(truth)), truth]
+    wanted = np.eye(probability.shape[1])[truth]
+    vote = probability.argmax(axis=1)
+    bins = reliability(probability.max(axis=1), vote == truth, n_bins)
+    gaps = [b["rows"] * abs(b["mean_probability"] - b["share_right"]) for b in bins]
+    return {
+        "rows": len(truth),
+        "accuracy": float((vote == truth).mean()),
+        "log_loss": float(-np.log(np.clip(right, FLOOR, 1.0)).mean()),
+        "brier": float(((probability - wanted) ** 2).sum(axis=1).mean()),
+        "calibration_error": float(sum(gaps) / len(truth)),
+        "reliability": bins,
+        "confusion": _confusion([str(c) for c in model.classes_], truth, vote),
+    }
+
+
+def reliability(confidence: Floats, right: npt.NDArray[np.bool_], n_bins: int) -> list[Any]:
+    """Hold the probability of what was predicted [n] against how often it was right, by bins.
+
+    >>> reliability(np.array([0.9, 1.0]), np.array([True, False]), 2)
+    [{'low': 0.5, 'high': 1.0, 'mean_probability': 0.95, 'share_right': 0.5, 'rows': 2}]
+    """
+    place = np.clip((confidence * n_bins).astype(np.int64), 0, n_bins - 1)
+    return [
+        {
+            "low": int(b) / n_bins,
+            "high": (int(b) + 1) / n_bins,
+            "mean_probability": float(confidence[place == b].mean()),
+            "share_right": float(right[place == b].mean()),
+            "rows": int((place == b).sum()),
+        }
+        for b in np.unique(place)
+    ]
+
+
+def _confusion(labels: list[str], truth: Truth, vote: Truth) -> dict[str, Any]:
+    counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
+    np.add.at(counts, (truth, vote), 1)
+    return {"labels": labels, "counts": counts.tolist()}
+
+
+def _score_numbers(model: DTGFNRegressor, X: Any, truth: Floats) -> dict[str, Any]:
+    prediction = model.predict(X)
+    off = prediction - truth
+    some = even_steps(len(truth), MOST_INTERVALS)
+    low, high = model.predict_interval(take(as_table(X), some), LEVEL).T
+    inside = (low <= truth[some]) & (truth[some] <= high)
+    points = np.column_stack([truth[some], prediction[some], low, high])
+    known = len(truth) > 1 and np.ptp(truth) > 0
+    return {
+        "rows": len(truth),
+        "rmse": float(np.sqrt((off**2).mean())),
+        "mean_absolute_error": float(np.abs(off).mean()),
+        "r2": float(r2_score(truth, prediction)) if known else None,
+        "coverage": float(inside.mean()),
+        "coverage_rows": len(some),
+        "level": LEVEL,
+        "points": points[even_steps(len(some), MOST_POINTS)].tolist(),
+    }
+
+
+def even_steps(n: int, most: int) -> Int64s:
+    """Places of at most so many of n, at even steps from the first to the last.
+
+    >>> even_steps(5, 3).tolist()
+    [0, 2, 4]
+    """
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
+
+
+def _score_anomalies(model: DTGFNAnomalyDetector, X: Any, truth: Truth) -> dict[str, Any]:
+    score = model.decision_function(X)  # negative for anomalies
+    flagged, both = score < 0, bool(truth.any() and not truth.all())
+    return {
+        "rows": len(truth),
+        "anomalies": int(truth.sum()),
+        "auroc": float(roc_auc_score(truth, -score)) if both else None,
+        "average_precision": float(average_precision_score(truth, -score)) if both else None,
+        "f1": float(f1_score(truth, flagged, zero_division=0)) if both else None,
+        "confusion": _confusion(
+            ["normal", "anomaly"], truth.astype(np.int64), flagged.astype(np.int64)
+        ),
+    }

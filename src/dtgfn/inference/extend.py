@@ -1,0 +1,252 @@
+"""More rows: append them, weigh the trees there are in closed form, train a little more."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn._support.arrays import Floats
+from dtgfn._support.checks import check_run, check_seed
+from dtgfn._support.progress import progress_bar
+from dtgfn.data.binning import encode
+from dtgfn.data.tables import Table, as_table, take
+from dtgfn.diagnostics.doubts import warn_if_untrustworthy
+from dtgfn.engines.gfn.settings import SETTING_NAMES, make_settings
+from dtgfn.inference.bagging import Bags
+from dtgfn.inference.infer import ENGINES, check_options, warn_if_cut_short, what_is_left
+from dtgfn.inference.training_data import MAX_WEIGHT, coded_target
+from dtgfn.posterior.importance_weights import effective_sample_size
+from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.trees.batch import TreeBatch, node_sums
+from dtgfn.trees.score import Rows, Score, leaf_log_marginal, log_prior, log_reward, merge_rows
+
+TRAINED_SHARE = 0.1  # of a fit's time and steps
+
+
+def extend_posterior(
+    posterior: TreePosterior,
+    X: Any,
+    y: Any,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    n_trees: int | None = None,
+    time_budget: float | None = 60.0,
+    n_jobs: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    verbose: bool = False,
+    **options: Any,
+) -> TreePosterior:
+    """Infer the posterior of the rows there were and of new ones together.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        What ``infer`` or an earlier call returned; its thresholds, categories and classes stay.
+    X, y : array or frame [n, columns], array [n]
+        The new rows, with the columns of the first ones, and their labels.
+    sample_weight : array [n] or None
+        A weight of 3 counts as three rows, 0 as none.
+    n_trees : int or None
+        Posterior samples to draw; None is as many as there are.
+    time_budget : float or None
+        Seconds that a fit would take. A GFlowNet that goes on takes a tenth of it, and a tenth of
+        ``n_steps``; the other engines, and a GFlowNet that was loaded from a file without its
+        policy, infer from all rows anew and take all of it.
+    n_jobs, random_state, verbose, **options
+        As in ``infer``; a GFlowNet must go on with the settings that it was trained with.
+
+    Returns
+    -------
+    TreePosterior
+        ``diagnostics["instant"]`` tells what the old trees, weighed for all rows before any
+        training, said: log_evidence, log_evidence_error, ess and seconds.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from dtgfn import infer
+    >>> X, y = load_iris(return_X_y=True)
+    >>> some = infer(X[::2], y[::2], engine="exact", max_depth=2, n_thresholds=9)
+    >>> every = extend_posterior(some, X[1::2], y[1::2])
+    >>> round(some.log_evidence, 2), round(every.log_evidence, 2)
+    (-26.56, -38.58)
+
+    """
+    check_options(posterior.engine, options)
+    wanted = len(posterior.trees) if n_trees is None else n_trees
+    n_trees, time_budget, n_jobs = check_run(wanted, time_budget, n_jobs)
+    check_seed(random_state)
+    if isinstance(posterior.solution, Bags):
+        raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
+    binner, classes = posterior.binner, posterior.classes
+    if binner is None:
+        raise ValueError(
+            "This posterior was inferred from codes; give extend_posterior one that "
+            "dtgfn.infer made from a table."
+        )
+    started = time.monotonic()
+    batch = code_batch(posterior, as_table(X), np.asarray(y), sample_weight)
+    if len(batch.weight) == 0:
+        return posterior
+    rows = append_rows(posterior.rows, batch)
+    coded = time.monotonic()
+    known, _ = reweigh(posterior, batch)
+    instant = {
+        "log_evidence": _storable(known.log_evidence),
+        "log_evidence_error": _storable(known.log_evidence_error),
+        "ess": known.diagnostics["ess"],
+        "seconds": time.monotonic() - coded,
+    }
+    time_budget = what_is_left(time_budget, time.monotonic() - started, at_least=0.5)
+    if posterior.engine == "gfn":
+        options = {**options, "policy": posterior.solution, "carry": known}
+        if posterior.solution is not None:
+            time_budget, options = a_little(time_budget, options)
+    with progress_bar(verbose) as progress:
+        extended = ENGINES[posterior.engine](
+            rows,
+            posterior.score,
+            column=binner.feature_column.astype(np.int32),
+            n_columns=len(binner.columns),
+            n_trees=n_trees,
+            random_state=random_state,
+            time_budget=time_budget,
+            n_jobs=n_jobs,
+            progress=progress,
+            **options,
+        )
+    warn_if_untrustworthy(extended)
+    warn_if_cut_short(extended, time_budget)
+    diagnostics = {**extended.diagnostics, "instant": instant}
+    return replace(extended, binner=binner, classes=classes, diagnostics=diagnostics)
+
+
+def code_batch(
+    posterior: TreePosterior,
+    table: Table,
+    y: npt.NDArray[Any],
+    sample_weight: npt.ArrayLike | None = None,
+) -> Rows:
+    """Code new rows as the first ones were; rows of weight zero count as absent."""
+    if y.shape != (table.n_rows,):
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {table.n_rows} "
+            f"rows, but y has shape {y.shape}; give one value per row."
+        )
+    binner = posterior.binner
+    assert binner is not None, "the caller checks"
+    weight = np.ones(table.n_rows)
+    if sample_weight is not None:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+        if weight.shape != (table.n_rows,) or not (np.isfinite(weight) & (weight >= 0)).all():
+            raise ValueError(
+                f"sample_weight (shape {weight.shape}) must hold one finite number >= 0 for each "
+                f"of the {table.n_rows} rows."
+            )
+        present = weight > 0
+        table, y, weight = take(table, present), y[present], weight[present]
+    target = coded_target(y, posterior.score.leaf, posterior.classes)
+    # A missing cell where training had none goes right at every cut, like the largest number.
+    codes = np.minimum(encode(binner, table), binner.n_cuts).astype(np.uint16)
+    return Rows(codes, target, weight)
+
+
+def append_rows(rows: Rows, batch: Rows) -> Rows:
+    """Put rows together; equal ones are merged, so that memory is bounded by distinct rows.
+
+    >>> code, label = np.zeros((2, 1), np.uint16), np.array([0, 1], np.int32)
+    >>> append_rows(Rows(code, label, np.ones(2)), Rows(code, label, np.ones(2))).weight.tolist()
+    [2.0, 2.0]
+    """
+    both = Rows(
+        np.concatenate([rows.codes, batch.codes]),
+        np.concatenate([rows.target, batch.target]),
+        np.concatenate([rows.weight, batch.weight]),
+    )
+    if both.weight.sum() > MAX_WEIGHT:
+        raise ValueError(
+            f"The rows so far and the new ones weigh {both.weight.sum():g}, more than "
+            f"{MAX_WEIGHT:g} rows' worth; divide sample_weight by a constant from the start."
+        )
+    return merge_rows(both)
+
+
+def reweigh(
+    posterior: TreePosterior, batch: Rows, sums: Floats | None = None
+) -> tuple[TreePosterior, Floats]:
+    """Weigh the trees of a posterior for its rows and new ones, in closed form.
+
+    With R of all rows and R' of the rows before, a tree's weight is multiplied by
+    (R / R')^(1/temperature), and the mean of that factor estimates Z / Z'. ``sums`` [B, N, K] are
+    the leaf model's over the rows before: given them, only the new rows are routed. The sums of
+    all rows are returned, for the next batch.
+
+    What the engine solved for the rows before is not kept. No tree that only the new rows make
+    possible is among these, so the more rows are new, the less the weights (``ess``) say.
+    """
+    trees, score = posterior.trees, posterior.score
+    rows = append_rows(posterior.rows, batch)
+    if sums is None:
+        sums = sum_rows(trees, posterior.rows, score)
+    after = sums + sum_rows(trees, batch, score)
+    leaves = trees.feature < 0  # slots not in use count nothing, and are worth nothing
+    gain = leaf_log_marginal(after, score) - leaf_log_marginal(sums, score)
+    change = np.where(leaves, gain, 0.0).sum(axis=1)
+    if score.uniform_rules:  # which cuts a node has depends on its rows
+        change += log_prior(trees, rows, score) - log_prior(trees, posterior.rows, score)
+    change /= score.temperature
+    weight = posterior.weights
+    ratio = np.exp(change - change.max())
+    mean = float(weight @ ratio)
+    # The standard error of a weighted mean, on top of that of the evidence before.
+    spread = float(np.sqrt((weight**2) @ (ratio - mean) ** 2)) / mean
+    log_weight = posterior.log_weight + change
+    best = posterior.best_tree
+    known = sampled_posterior(
+        trees,
+        log_reward=posterior.log_reward + change * score.temperature,
+        log_prob=posterior.log_prob,
+        log_weight=log_weight,
+        log_evidence=posterior.log_evidence + float(change.max()) + math.log(mean),
+        log_evidence_error=math.hypot(posterior.log_evidence_error, spread),
+        rows=rows,
+        score=score,
+        column=_columns(posterior),
+        n_columns=len(posterior.column_inclusion),
+        engine=posterior.engine,
+        best=(best, float(log_reward(best, rows, score)[0])),
+        diagnostics={"ess": effective_sample_size(log_weight), "reweighed": True},
+    )
+    return replace(known, binner=posterior.binner, classes=posterior.classes), after
+
+
+def sum_rows(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
+    """The leaf model's sums [B, N, K] over rows at every node."""
+    return node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)[0]
+
+
+def a_little(
+    time_budget: float | None, options: dict[str, Any]
+) -> tuple[float | None, dict[str, Any]]:
+    """Return a tenth of the time, and options with a tenth of the steps, at least one."""
+    given = {name: value for name, value in options.items() if name in SETTING_NAMES}
+    n_steps = make_settings(options.get("preset", "default"), **given).n_steps
+    if n_steps is not None:
+        options = {**options, "n_steps": max(math.ceil(TRAINED_SHARE * n_steps), 1)}
+    return None if time_budget is None else TRAINED_SHARE * time_budget, options
+
+
+def _columns(posterior: TreePosterior) -> npt.NDArray[np.int32]:
+    """Source column of every feature [d]."""
+    if posterior.binner is None:
+        return np.arange(posterior.rows.codes.shape[1], dtype=np.int32)
+    return posterior.binner.feature_column.astype(np.int32)
+
+
+def _storable(value: float) -> float | None:
+    return None if math.isnan(value) else value  # JSON has no nan

@@ -1,0 +1,266 @@
+"""``select``: choose depth, grid, penalty and concentration by the evidence of the training rows.
+
+log Z of a penalty is no evidence yet: the weights e^(-penalty splits) do not add up to one over the
+trees that are valid on the rows, and their sum M grows with depth, grid and a lower penalty. Which
+trees are valid depends on X, never on y, so dividing by M gives a proper prior given X, and::
+
+    log P(y | X, settings) = log Z - log M        M: sum of e^(-penalty splits) over valid trees
+
+is comparable between all settings on the same rows. M is Z of the same rows with one class for all:
+then every leaf's m is one. So each engine's own sums (or particles) yield it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas
+
+from dtgfn._support.checks import check_choice, check_run
+from dtgfn.data.binning import Binning
+from dtgfn.engines.exact import BudgetExceeded, infer_exact
+from dtgfn.engines.smc.engine import infer_smc
+from dtgfn.inference.infer import infer
+from dtgfn.inference.temperature import leave_one_out
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.score import PenaltyPrior, Rows, Score, SplitPenalty
+
+LARGEST_ERROR = 1.0  # nats; an evidence less certain than this is not compared
+FIT_SHARE = 0.6  # of a setting's time is for its posterior, the rest for the prior's mass
+LEAST = 0.1
+MASS_PARTICLES, MASS_SWEEPS = 1000, 8
+SETTINGS = ("max_depth", "n_thresholds", "binning", "split_penalty", "leaf_concentration")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Settings compared on the same rows, the winner first.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row per setting, best first: the settings; ``log_evidence``, log P(y | X, settings), and
+        its ``error``; ``comparable``, whether it is known to a nat; ``log_score``, the mean
+        leave-one-out log probability of a row, and ``log_score_error``; ``mean_splits``;
+        ``seconds``; ``note``, why a setting could not be judged.
+    best : dict
+        The winner's settings, as ``DTGFNClassifier`` and ``infer`` take them.
+    posterior : TreePosterior
+        The winner's posterior.
+    by : str
+        What the winner was chosen by.
+
+    """
+
+    table: pandas.DataFrame
+    best: dict[str, Any]
+    posterior: TreePosterior
+    by: str
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{name}={value!r}" for name, value in self.best.items())
+        return f"Selection(by {self.by}, of {len(self.table)}: {chosen})"
+
+
+def select(
+    X: Any,
+    y: Any,
+    *,
+    max_depth: int | Iterable[int] = 5,
+    n_thresholds: int | Iterable[int] = 99,
+    binning: Binning | Iterable[Binning] = "uniform",
+    split_penalty: SplitPenalty | Iterable[SplitPenalty] = "mdl",
+    leaf_concentration: float | Iterable[float] = 0.1,
+    by: str = "evidence",
+    engine: str = "gfn",
+    n_trees: int = 1000,
+    sample_weight: npt.ArrayLike | None = None,
+    time_budget: float | None = 120.0,
+    n_jobs: int | None = None,
+    random_state: int | None = None,
+    **options: Any,
+) -> Selection:
+    """Compare every combination of the settings of which several are given, on training rows alone.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        Training rows, as for ``dtgfn.infer``.
+    max_depth, n_thresholds, binning, split_penalty, leaf_concentration : value or values
+        What to compare: a list, range, array or any other iterable.
+    by : {"evidence", "score"}
+        What the winner has most of: log evidence among the comparable settings, or leave-one-out
+        log score. They may disagree: the evidence asks which setting explains all labels, the
+        score which one predicts the next.
+    engine, n_trees, n_jobs, random_state, **options
+        As for ``dtgfn.infer``; "mcmc" knows no evidence, so it needs ``by="score"``.
+    time_budget : float or None
+        Seconds for all settings together, in even shares; when they are over, the settings that
+        are left are not judged, and their ``note`` says so.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = select(X, y, max_depth=[1, 2, 3], n_thresholds=9, engine="exact", random_state=0)
+    >>> found.best["max_depth"]
+    3
+    >>> found.table[["max_depth", "log_evidence"]].round(2).values.tolist()
+    [[3.0, -37.6], [2.0, -38.88], [1.0, -80.04]]
+
+    """
+    check_choice("by", by, ("evidence", "score"))
+    if by == "evidence" and engine == "mcmc":
+        raise ValueError(
+            "engine='mcmc' does not estimate the evidence; give by='score' or another engine."
+        )
+    for name in ("leaf", "classes", "n_bags"):
+        if options.get(name) is not None:
+            raise ValueError(f"{name}={options[name]!r} cannot be selected with; leave it out.")
+    if by == "evidence" and options.get("temperature", 1.0) != 1.0:
+        raise ValueError(
+            f"temperature={options['temperature']!r} has no evidence: R^(1/temperature) is no "
+            "probability of the labels; leave it out, or give by='score'."
+        )
+    values = (max_depth, n_thresholds, binning, split_penalty, leaf_concentration)
+    combinations = [
+        dict(zip(SETTINGS, chosen, strict=True))
+        for chosen in itertools.product(*map(_list, values))
+    ]
+    if not combinations:
+        raise ValueError("A list of settings is empty; give at least one value of each.")
+    given = {"engine": engine, "n_trees": n_trees, "sample_weight": sample_weight, **options}
+    given |= {"n_jobs": n_jobs, "random_state": random_state}
+    n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
+    if time_budget is not None:  # the first setting is not to lose its time by compiling
+        few = dict.fromkeys(SETTINGS[:2], 2) | {"split_penalty": "mdl"}
+        run = {"engine": engine, "n_trees": 2, "time_budget": 1.0, "n_jobs": n_jobs}
+        _judge([[0.0], [1.0]] * 5, [0, 1] * 5, few, run)
+    started = time.monotonic()
+    lines: list[dict[str, Any]] = []
+    best: tuple[float, dict[str, Any], TreePosterior] | None = None
+    for place, settings in enumerate(combinations):
+        seconds = None
+        if time_budget is not None:
+            left = time_budget - (time.monotonic() - started)
+            if lines and left <= 0:
+                lines.append(_line(settings, "time_budget was over before its turn."))
+                continue
+            seconds = max(left, 0.05 * time_budget) / (len(combinations) - place)
+        line, posterior = _judge(X, y, settings, {**given, "time_budget": seconds})
+        lines.append(line)
+        merit = line["log_evidence"] if by == "evidence" else line["log_score"]
+        usable = posterior is not None and (line["comparable"] or by == "score")
+        if usable and posterior is not None and (best is None or merit > best[0]):
+            best = (merit, settings, posterior)
+    if best is None:
+        raise ValueError(
+            f"None of the {len(lines)} settings could be judged by {by}: {lines[0]['note']} "
+            "Give more time_budget, smaller settings, or by='score'."
+        )
+    order = ["comparable", "log_evidence"] if by == "evidence" else ["log_score"]
+    table = pandas.DataFrame(lines).sort_values(order, ascending=False, kind="stable")
+    return Selection(table.reset_index(drop=True), best[1], best[2], by)
+
+
+def _list(value: Any) -> list[Any]:
+    if isinstance(value, np.ndarray | pandas.Series):
+        value = value.tolist()  # Python's own numbers
+    # ("bcart", base, decay) is one prior.
+    one = isinstance(value, str) or (isinstance(value, tuple) and value[:1] == ("bcart",))
+    return [value] if one or not isinstance(value, Iterable) else list(value)
+
+
+def _judge(
+    X: Any, y: Any, settings: dict[str, Any], given: dict[str, Any]
+) -> tuple[dict[str, Any], TreePosterior | None]:
+    """Infer at some settings; return the line of the table, and the posterior if there is one."""
+    begun = time.monotonic()
+    seconds = given["time_budget"]
+    if seconds is not None:
+        given = {**given, "time_budget": FIT_SHARE * seconds}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the error is in the table
+            posterior = infer(X, y, **settings, **given)
+            if posterior.interrupted:  # and so is the comparison
+                raise KeyboardInterrupt
+            if seconds is not None:  # of what the posterior has left, scoring needs some, too
+                seconds = max(0.5 * (seconds - (time.monotonic() - begun)), LEAST * seconds)
+            mass, mass_error = log_prior_mass(
+                posterior.rows,
+                posterior.score,
+                exact=given["engine"] == "exact",
+                time_budget=seconds,
+                n_jobs=given["n_jobs"],
+            )
+    except BudgetExceeded as refusal:
+        return {**_line(settings, str(refusal)), "seconds": time.monotonic() - begun}, None
+    error = math.hypot(posterior.log_evidence_error, mass_error)
+    comparable = math.isfinite(posterior.log_evidence) and error <= LARGEST_ERROR
+    result = leave_one_out(posterior)
+    line = _line(settings) | {
+        "log_evidence": posterior.log_evidence - mass,
+        "error": error,
+        "comparable": comparable,
+        "log_score": result.score,
+        "log_score_error": result.error,
+        "mean_splits": posterior.mean_splits,
+        "note": "" if comparable else "The evidence is not known to a nat.",
+    }
+    return {**line, "seconds": time.monotonic() - begun}, posterior
+
+
+def _line(settings: dict[str, Any], note: str = "") -> dict[str, Any]:
+    """Return the line of the table of settings that could not be judged."""
+    nothing = dict.fromkeys(("log_evidence", "error", "log_score", "log_score_error"), math.nan)
+    unknown = {"comparable": False, "mean_splits": math.nan, "note": note, "seconds": 0.0}
+    return {**settings, **nothing, **unknown}
+
+
+def log_prior_mass(
+    rows: Rows,
+    score: Score,
+    *,
+    exact: bool = False,
+    time_budget: float | None = 60.0,
+    n_jobs: int | None = None,
+) -> tuple[float, float]:
+    """Return log M, the log of the prior's sum over the trees valid on the rows, and its error.
+
+    Summed over all trees, or by particles (seeded, so that equal calls agree).
+
+    Examples
+    --------
+    >>> from dtgfn.trees.score import make_score
+    >>> rows = Rows(np.array([[0], [1], [2]], np.uint16), np.array([0, 1, 1], np.int32), np.ones(3))
+    >>> given = dict(n_features=1, n_thresholds=2, split_penalty=0.0)
+    >>> score = make_score(DirichletLeaf(2), max_depth=1, **given)
+    >>> log_mass, _ = log_prior_mass(rows, score, exact=True)
+    >>> print(round(np.exp(log_mass), 6))  # a leaf, and two stumps
+    3.0
+
+    """
+    if not isinstance(score.prior, PenaltyPrior):
+        return 0.0, 0.0  # "bcart" sums to one over the valid trees
+    one_class = replace(score, leaf=DirichletLeaf(1), temperature=1.0)
+    n = len(rows.weight)
+    alike = Rows(rows.codes, np.zeros(n, dtype=np.int32), np.ones(n))
+    n_features = rows.codes.shape[1]
+    column = np.arange(n_features, dtype=np.int32)
+    given: dict[str, Any] = {"column": column, "n_columns": n_features, "n_trees": 1}
+    given |= {"random_state": 0, "time_budget": time_budget, "n_jobs": n_jobs}
+    if exact:
+        return infer_exact(alike, one_class, **given).log_evidence, 0.0
+    given |= {"n_particles": MASS_PARTICLES, "n_sweeps": MASS_SWEEPS}
+    found = infer_smc(alike, one_class, **given)
+    return found.log_evidence, found.log_evidence_error

@@ -1,0 +1,1 @@
+"""The posterior over trees, and what it predicts."""

@@ -1,0 +1,251 @@
+"""TreePosterior: what every engine returns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+from sklearn.utils.validation import check_is_fitted
+
+from dtgfn._support.arrays import Codes, Floats, Int32s
+from dtgfn.data.binning import Binner, encode, rule
+from dtgfn.data.tables import as_table
+from dtgfn.trees.batch import TreeBatch, distinct_trees
+from dtgfn.trees.score import Rows, Score
+
+ROUNDING = 1e-9  # relative, of sums over trees
+
+
+@runtime_checkable
+class ModelAverage(Protocol):
+    """Something that knows P(y | x, D) without averaging over sampled trees."""
+
+    def average(self, codes: Codes) -> Floats:
+        """Return class probabilities [n, C] for rows of codes [n, d]."""
+
+
+@runtime_checkable
+class KnownSampler(Protocol):
+    """Something that knows how probable it is to draw any given tree."""
+
+    def log_prob(self, trees: TreeBatch) -> Floats:
+        """Return log P_F of each tree [B]; -inf for a tree that it can never draw."""
+
+
+class TreeSource(Protocol):
+    """Something that draws more trees."""
+
+    def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
+        """Draw trees."""
+
+
+@dataclass(frozen=True, repr=False)
+class TreePosterior:
+    """The posterior over trees given training rows: sampled trees and what is known beyond them.
+
+    Attributes
+    ----------
+    trees : TreeBatch
+        B sampled trees.
+    log_reward : float64 [B]
+        log R of each tree, before the temperature.
+    log_prob : float64 [B]
+        Log probability of each tree under the sampler; nan where it is not known.
+    log_weight : float64 [B]
+        Log importance weight, log R / temperature - log_prob up to a constant; 0 for exact samples.
+    log_evidence, log_evidence_error : float
+        log Z of the target R^(1/temperature) and its standard error (0 when exact); nan where the
+        engine cannot tell.
+    best_tree : TreeBatch
+        One tree: the most probable one (exact engine) or the best one seen.
+    best_log_reward : float
+        Its log R.
+    column_inclusion : float64 [n_columns]
+        P(the column is used by the tree).
+    size_probability : float64 [S]
+        P(the tree has s splits), s = 0..S-1.
+    solution : TreeSource or None
+        What the engine found, to draw more trees from; some know more, see ``ModelAverage`` (the
+        exact engine's) and ``KnownSampler`` (the GFlowNet's in fixed order).
+    binner : Binner or None
+        How the user's columns became features and codes; None if the engine was given codes.
+    classes : array [C] or None
+        The user's label of each class.
+
+    """
+
+    trees: TreeBatch
+    log_reward: Floats
+    log_prob: Floats
+    log_weight: Floats
+    log_evidence: float
+    log_evidence_error: float
+    best_tree: TreeBatch
+    best_log_reward: float
+    column_inclusion: Floats
+    size_probability: Floats
+    rows: Rows
+    score: Score
+    engine: str
+    solution: TreeSource | None = None
+    binner: Binner | None = None
+    classes: npt.NDArray[Any] | None = None
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return (
+            f"TreePosterior({self.engine}: {len(self.trees)} trees, "
+            f"log evidence {self.log_evidence:.4f}, {self.mean_splits:.2f} splits on average)"
+        )
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended training, so that this is what was learned by then."""
+        return bool(self.diagnostics.get("stopped_because") == "interrupted")
+
+    @property
+    def class_names(self) -> list[str]:
+        """The classes as text."""
+        if self.classes is None:
+            return [str(c) for c in range(self.score.leaf.n_outputs)]
+        return [str(label) for label in self.classes]
+
+    def rule(self, feature: int, cut: int) -> tuple[str, str]:
+        """Say what goes left and what goes right at a split, in the user's units."""
+        if self.binner is None:
+            return f"code {feature} <= {cut}", f"code {feature} > {cut}"
+        return rule(self.binner.features[feature], cut)
+
+    def encode(self, X: Any) -> Codes:
+        """Codes [n, d] of a table with the training columns, such as ``average_outputs`` takes."""
+        if self.binner is None:
+            raise ValueError("This posterior was inferred from codes, so it knows no columns.")
+        return encode(self.binner, as_table(X))
+
+    @property
+    def weights(self) -> Floats:
+        """Normalised weights of the sampled trees [B]."""
+        weight = np.exp(self.log_weight - self.log_weight.max())
+        return np.asarray(weight / weight.sum())
+
+    @property
+    def mean_splits(self) -> float:
+        """Posterior mean of the number of splits."""
+        return float(self.size_probability @ np.arange(self.size_probability.size))
+
+    @property
+    def best_probability(self) -> float:
+        """Posterior probability of the best tree, given the evidence."""
+        log_share = self.best_log_reward / self.score.temperature - self.log_evidence
+        return float(np.exp(np.minimum(log_share, 0.0)))
+
+
+def as_posterior(source: Any) -> TreePosterior:
+    """Return a posterior, or that of a fitted model."""
+    if hasattr(source, "fit"):
+        check_is_fitted(source)
+    posterior = getattr(source, "posterior_", source)
+    if isinstance(posterior, TreePosterior):
+        return posterior
+    name = type(source).__name__
+    if hasattr(source, "views_"):
+        raise TypeError(
+            f"A {name} has no single posterior to explain or export; its views_ have trees of "
+            "their own."
+        )
+    raise TypeError(f"A {name} has no trees; give a fitted model or a TreePosterior.")
+
+
+def sampled_posterior(
+    trees: TreeBatch,
+    *,
+    log_reward: Floats,
+    log_prob: Floats,
+    log_weight: Floats,
+    log_evidence: float,
+    log_evidence_error: float,
+    rows: Rows,
+    score: Score,
+    column: Int32s,
+    n_columns: int,
+    engine: str,
+    best: tuple[TreeBatch, float] | None = None,
+    log_z_floor: float = -math.inf,
+    solution: TreeSource | None = None,
+    diagnostics: dict[str, Any] | None = None,
+    history: list[dict[str, Any]] | None = None,
+) -> TreePosterior:
+    """Estimate everything a posterior tells from weighted trees [B].
+
+    ``column`` [d] is the source column of each feature; ``best`` is the best tree seen anywhere (a
+    batch of one) and its log R, if that may not be among ``trees``; ``log_z_floor`` is what log Z
+    is known to be at least. An estimate of the evidence below what known trees add up to is
+    impossible: it is lifted there, which ``diagnostics["evidence_lifted"]`` tells, in nats.
+    """
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    used = np.zeros((len(trees), n_columns), dtype=bool)
+    batch, node = np.nonzero(trees.feature >= 0)
+    used[batch, column[trees.feature[batch, node]]] = True
+    top = int(np.argmax(log_reward))
+    if best is None or log_reward[top] > best[1] + 1e-9 * abs(best[1]):  # more than rounding
+        best = trees[top : top + 1], float(log_reward[top])
+    floor = max(log_z_floor, _known_mass(trees, log_reward, best[1], score.temperature))
+    diagnostics = dict(diagnostics or {})
+    if log_evidence < floor:
+        diagnostics["evidence_lifted"] = floor - log_evidence
+        log_evidence_error = max(log_evidence_error, floor - log_evidence)
+        log_evidence = floor
+    posterior = TreePosterior(
+        trees=trees,
+        log_reward=log_reward,
+        log_prob=log_prob,
+        log_weight=log_weight,
+        log_evidence=log_evidence,
+        log_evidence_error=log_evidence_error,
+        best_tree=best[0],
+        best_log_reward=best[1],
+        column_inclusion=np.minimum(weight @ used, 1.0),
+        size_probability=np.asarray(np.bincount(trees.n_splits, weights=weight), dtype=np.float64),
+        rows=rows,
+        score=score,
+        engine=engine,
+        solution=solution,
+        diagnostics=diagnostics,
+        history=history or [],
+    )
+    check_possible(posterior)
+    return posterior
+
+
+def _known_mass(trees: TreeBatch, log_reward: Floats, best: float, temperature: float) -> float:
+    """Log of what distinct trees [B] add up to, and at least what the best one is."""
+    first, _ = distinct_trees(trees)
+    return max(float(logsumexp(log_reward[first] / temperature)), best / temperature)
+
+
+def check_possible(posterior: TreePosterior) -> None:
+    """Refuse to hand out what cannot be; nobody should ever see it, but a wrong answer is worse."""
+    slack = ROUNDING * max(1.0, abs(posterior.log_evidence))
+    best = posterior.best_log_reward / posterior.score.temperature
+    elbo = posterior.diagnostics.get("elbo", -math.inf)
+    shares = np.concatenate([posterior.column_inclusion, posterior.size_probability])
+    wrong = {
+        "the best tree outweighs all trees": best > posterior.log_evidence + slack,
+        "the ELBO is above the evidence it bounds": elbo > posterior.log_evidence + slack,
+        "a share is no probability": not ((shares >= 0) & (shares <= 1 + ROUNDING)).all(),
+        "the sizes do not add up": abs(posterior.size_probability.sum() - 1) > 1e-6,
+        "a weight is not finite": np.isnan(posterior.log_weight).any()
+        or posterior.log_weight.max(initial=-math.inf) == math.inf,
+    }
+    for what, found in wrong.items():
+        if found:
+            raise ArithmeticError(
+                f"The {posterior.engine} engine contradicts itself ({what}), so its posterior "
+                "cannot be used; please report this table as a bug, and try another engine."
+            )

@@ -1,0 +1,1 @@
+"""Model files: fitted estimators as JSON and arrays, and back, checked."""

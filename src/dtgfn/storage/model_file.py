@@ -1,0 +1,199 @@
+"""What a model's file holds: a fitted estimator as meta data and arrays, and back, checked."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+import dtgfn
+from dtgfn._support.archive import Contents, StorageError, read_container, write_container
+from dtgfn._support.checks import check_choice, check_flag, check_whole
+from dtgfn.data.tables import listing
+from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
+from dtgfn.estimators.base import PosteriorEstimator
+from dtgfn.inference.infer import ENGINES
+from dtgfn.posterior.prediction import WEIGHTINGS
+from dtgfn.storage.detector_state import detector_to_arrays, detector_to_meta, restore_detector
+from dtgfn.storage.limits import check_draws
+from dtgfn.storage.posterior_state import posterior_from, posterior_to_arrays, posterior_to_meta
+from dtgfn.trees.leaves import DirichletLeaf
+
+Estimator = PosteriorEstimator | DTGFNAnomalyDetector
+
+KIND = "dtgfn-model"
+VERSION = 2  # 1 knew leaves of classes only
+ESTIMATORS: dict[str, type[Estimator]] = {
+    kind.__name__: kind for kind in (DTGFNClassifier, DTGFNRegressor, DTGFNAnomalyDetector)
+}
+# What belongs to one run of training is no part of the model: neither written nor, from the file of
+# a stranger, taken over, lest a later fit writes to a path of theirs or starts threads.
+OF_ONE_RUN = {
+    "verbose": False,
+    "callbacks": None,
+    "checkpoint": None,
+    "warm_start": False,
+    "n_jobs": None,
+}
+LONGEST_REASON = 200
+OPTIONS_OF_ONE_RUN = ("callbacks", "checkpoint", "policy")
+
+
+def save(model: Estimator, path: str | Path) -> None:
+    """Write a fitted estimator to one file, whole or not at all.
+
+    The file is read back before it takes the place of an older one.
+
+    The file holds the coded training rows (predictions need them), never raw values, and the
+    sampled trees; a GFlowNet's policy is not kept (see its ``checkpoint``).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dtgfn import DTGFNClassifier, load, save
+    >>> model = DTGFNClassifier(inference="exact", max_depth=1).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, f"{folder}/model.dtgfn")
+    ...     load(f"{folder}/model.dtgfn").predict([[1.0]]).tolist()
+    [0]
+
+    """
+    check_is_fitted(model)
+    kind = type(model).__name__
+    if ESTIMATORS.get(kind) is not type(model):
+        raise StorageError(f"A {kind} cannot be saved; only {listing(ESTIMATORS)} can.")
+    names = getattr(model, "feature_names_in_", None)
+    meta = {
+        "dtgfn": dtgfn.__version__,
+        "estimator": kind,
+        "params": _params_to_json(model.get_params(deep=False)),
+        "feature_names": None if names is None else [str(name) for name in names],
+    }
+    if isinstance(model, DTGFNAnomalyDetector):
+        meta, arrays = meta | detector_to_meta(model), detector_to_arrays(model)
+    else:
+        meta |= posterior_to_meta(model.posterior_)
+        arrays = posterior_to_arrays(model.posterior_)
+    write_container(path, KIND, VERSION, meta, arrays, check=_model_of)
+
+
+def _params_to_json(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters as JSON can hold them."""
+    changed = _without_run(params)
+    seed = params["random_state"]
+    # A generator's state is no part of the model.
+    changed["random_state"] = int(seed) if isinstance(seed, Integral) else None
+    if params["time_budget"] == math.inf:
+        changed["time_budget"] = None  # the same, and JSON has no infinity
+    weights = params.get("class_weight")
+    if isinstance(weights, dict):  # JSON's names are text, classes may be numbers
+        changed["class_weight"] = [
+            [getattr(label, "item", lambda label=label: label)(), float(weight)]
+            for label, weight in weights.items()
+        ]
+    return params | changed
+
+
+def _without_run(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that a run of training leaves behind, as they are before it."""
+    changed: dict[str, Any] = {name: value for name, value in OF_ONE_RUN.items() if name in params}
+    options = params["options"]
+    if isinstance(options, dict):
+        kept = {name: v for name, v in options.items() if name not in OPTIONS_OF_ONE_RUN}
+        changed["options"] = kept
+    return changed
+
+
+def _params_from_json(params: dict[str, Any], kind: type[Estimator]) -> dict[str, Any]:
+    known = kind().get_params()
+    unknown = sorted(params.keys() - known.keys())
+    if unknown:
+        raise ValueError(f"it has an unknown parameter, {unknown[0]!r}")
+    params = known | params  # an older file may lack some
+    _check_params(params)
+    params |= _without_run(params)
+    if isinstance(params["split_penalty"], list):
+        params = params | {"split_penalty": tuple(params["split_penalty"])}
+    if isinstance(params.get("class_weight"), list):
+        params = params | {"class_weight": dict(params["class_weight"])}
+    return params
+
+
+def _check_params(params: dict[str, Any]) -> None:
+    """Refuse what predictions could not use; a later fit checks the others."""
+    check_choice("inference", params["inference"], tuple(ENGINES))
+    if not isinstance(params["options"], dict | None):
+        raise ValueError("it has options that are none")
+    if "weighting" in params:
+        check_choice("weighting", params["weighting"], WEIGHTINGS)
+    if "leaf_draws" in params:
+        check_flag("leaf_draws", params["leaf_draws"])
+    if params["random_state"] is not None:
+        check_whole("random_state", params["random_state"], 0, 2**32 - 1)
+
+
+def check_replaceable(path: str | Path) -> None:
+    """Refuse to let a model replace a file that is not one."""
+    if Path(path).exists():
+        try:
+            read_container(path, KIND, VERSION)
+        except StorageError:
+            raise StorageError(
+                f"{str(path)!r} exists and is not a dtgfn model; choose another name."
+            ) from None
+
+
+def load(path: str | Path) -> Any:
+    """Read an estimator back; nothing in the file is executed, and whatever is odd is refused.
+
+    What belongs to the machine it was fitted on (``n_jobs``, ``checkpoint``) is not taken over.
+    """
+    contents = read_container(path, KIND, VERSION)
+    try:
+        return _model_of(contents)
+    except StorageError as error:
+        raise StorageError(f"{str(path)!r} {error}.") from None
+
+
+def _model_of(contents: Contents) -> Estimator:
+    """Return the model, or say what is wrong with the file in words that follow its name."""
+    try:
+        with np.errstate(all="ignore"):  # hostile numbers overflow before they are refused
+            return _model_from(contents)
+    except MemoryError:
+        raise StorageError("needs more memory than there is") from None
+    except Exception as error:  # a lie can make nearly anything raise
+        lacks = isinstance(error, KeyError)
+        reason = f"it lacks {error}" if lacks else str(error) or type(error).__name__
+        one = " ".join(reason.split()).rstrip(".")
+        raise StorageError(f"is not a usable model: {one[:LONGEST_REASON]}") from error
+
+
+def _model_from(contents: Contents) -> Estimator:
+    meta, arrays = contents.meta, contents.arrays
+    check_choice("its estimator", meta["estimator"], tuple(ESTIMATORS))
+    kind = ESTIMATORS[meta["estimator"]]
+    model = kind(**_params_from_json(dict(meta["params"]), kind))
+    if isinstance(model, DTGFNAnomalyDetector):
+        restore_detector(model, meta, arrays)
+        model.n_features_in_ = len(model.background_.binner.columns)
+    else:
+        model.posterior_ = posterior_from(meta, arrays)
+        of_classes = isinstance(model.posterior_.score.leaf, DirichletLeaf)
+        if isinstance(model, DTGFNClassifier) != of_classes:
+            raise ValueError("its leaves do not fit its kind of estimator")
+        if isinstance(model, DTGFNClassifier):
+            if model.leaf_draws:
+                check_draws(model.posterior_.trees, model.posterior_.score.leaf)
+            model.classes_ = np.asarray(model.posterior_.classes)
+        model.n_features_in_ = len(model.binner_.columns)
+    if meta["feature_names"] is not None:
+        names = meta["feature_names"]
+        if names != list(model.binner_.column_names):
+            raise ValueError("it has other column names than columns")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model

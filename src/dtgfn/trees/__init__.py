@@ -1,0 +1,1 @@
+"""Trees as arrays, what their leaves hold, and their score."""

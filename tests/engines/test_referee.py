@@ -1,0 +1,125 @@
+"""The referee against enumeration, and on trees that were drawn from the wrong place."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from enumeration import Case, Enumeration, to_batch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dtgfn import infer
+from dtgfn.diagnostics.doubts import referee_doubts, trust
+from dtgfn.diagnostics.verdict import verdict
+from dtgfn.engines import referee as referee_module
+from dtgfn.engines.referee import held_share, referee, rule_on, seeming_share
+from dtgfn.trees.batch import from_splits
+from dtgfn.trees.score import log_reward
+
+
+def some_case(seed: int) -> Case:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 4, (int(rng.integers(2, 9)), int(rng.integers(1, 3))))
+    labels = rng.integers(0, 3, len(codes))
+    return Case(
+        codes,
+        labels,
+        3,
+        max_depth=int(rng.integers(2, 4)),
+        leaf_concentration=float(rng.choice([0.1, 1.0])),
+        split_penalty=("mdl", 0.5, "bcart")[seed % 3],
+        temperature=float(rng.choice([1.0, 2.0])),
+    )
+
+
+def first_columns(truth: Enumeration, case: Case) -> np.ndarray:
+    """Share of each column among the first splits, the last one for none."""
+    share = np.zeros(case.n_columns + 1)
+    for tree, probability in zip(truth.trees, truth.probability, strict=True):
+        share[case.column[tree[0]] if tree else case.n_columns] += probability
+    return share
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_what_is_proven_is_true_however_little_work_was_done(seed, lazy):
+    case = some_case(seed)
+    truth = Enumeration(case)
+    with pytest.MonkeyPatch.context() as patch:
+        if lazy:
+            patch.setattr(referee_module, "WORK", 1.0)
+        ruling = referee(case.rows, case.score, case.columns, case.n_columns, 1)
+    expected = first_columns(truth, case)
+    assert ruling.floor <= truth.log_z + 1e-5
+    assert ruling.ceiling >= truth.log_z - 1e-5
+    assert (ruling.first_split <= expected + 1e-5).all()
+    if not lazy:
+        np.testing.assert_allclose(ruling.floor, truth.log_z, atol=1e-5)
+        np.testing.assert_allclose(ruling.first_split, expected, atol=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6))
+def test_fair_draws_miss_nothing(seed):
+    case = some_case(seed)
+    truth = Enumeration(case)
+    rng = np.random.default_rng(seed)
+    drawn = rng.choice(len(truth.trees), 400, p=truth.probability / truth.probability.sum())
+    trees = to_batch([truth.trees[i] for i in drawn])
+    reward = log_reward(trees, case.rows, case.score)
+    given_ = (case.rows, case.score, case.columns, case.n_columns, 1)
+    assert rule_on(trees, reward, *given_, n_effective=400)["missed"] <= 0.02
+
+
+def test_shares_by_hand():
+    trees = from_splits([{}, {}, {(): (0, 1)}, {(): (0, 2)}])
+    assert seeming_share(trees) == 0  # half of them were drawn once
+    assert seeming_share(from_splits([{}, {}, {(): (0, 1)}, {(): (0, 1)}])) == 1
+    assert seeming_share(from_splits([*[{}] * 999, {(): (0, 1)}])) == pytest.approx(0.999)
+    log_target = np.log([0.2, 0.2, 0.1, 0.3])
+    assert held_share(trees, log_target, floor=0.0) == pytest.approx(0.6)
+    assert held_share(trees, log_target, floor=-math.inf) == 1
+
+
+def three_way(n_rows: int = 240) -> tuple[np.ndarray, np.ndarray]:
+    """A table that chains and sweeps do not find the tree of."""
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 2, (n_rows, 3)).astype(float)
+    return np.hstack([X, rng.normal(size=(n_rows, 2))]), X.sum(axis=1).astype(int) % 2
+
+
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
+def test_sweeps_that_miss_the_tree_are_told_so():
+    X, y = three_way()
+    given_ = {"max_depth": 3, "n_thresholds": 9, "n_trees": 200, "random_state": 0}
+    exact = infer(X, y, engine="exact", **given_)
+    sampled = infer(X, y, engine="smc", n_sweeps=4, **given_)
+    assert sampled.best_log_reward < exact.best_log_reward - 1
+    assert verdict(sampled)["level"] == "poor"
+    assert any("sums prove" in doubt or "proven" in doubt for doubt in trust(sampled))
+    told = sampled.diagnostics
+    assert told["referee_floor"] - 1e-6 <= exact.log_evidence <= told["referee_ceiling"] + 1e-6
+
+
+@pytest.mark.parametrize("stuck", [{}, {(): (0, 4)}], ids=["leaf", "stump"])
+def test_chains_that_stand_still_in_the_wrong_place_are_told_so(stuck):
+    X, y = three_way()
+    exact = infer(X, y, engine="exact", max_depth=3, n_thresholds=9, n_trees=2, random_state=0)
+    trees = from_splits([stuck] * 200)
+    reward = log_reward(trees, exact.rows, exact.score)
+    column = np.arange(5, dtype=np.int32)
+    told = rule_on(trees, reward, exact.rows, exact.score, column, 5, 1, n_effective=100)
+    assert told["missed"] > 0.5
+    chains = replace(exact, engine="mcmc", solution=None, diagnostics=told)
+    assert any("no drawn tree is" in doubt for doubt in referee_doubts(chains))
+
+
+def test_large_tables_get_no_ruling(monkeypatch):
+    monkeypatch.setattr(referee_module, "MOST_CELLS", 3)
+    case = some_case(0)
+    trees = from_splits([{}])
+    given_ = (case.rows, case.score, case.columns, case.n_columns, 1)
+    assert rule_on(trees, np.zeros(1), *given_, n_effective=1) == {}
