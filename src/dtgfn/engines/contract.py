@@ -1,0 +1,65 @@
+"""What an engine is: rows and a score in, a posterior over trees out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from dtgfn._support.arrays import Int32s
+from dtgfn._support.progress import Progress, silent
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.score import Rows, Score
+
+OptionsT = TypeVar("OptionsT", contravariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What every engine is told beside rows and score.
+
+    Attributes
+    ----------
+    column : int32 [d]
+        Source column of each feature, 0..n_columns-1.
+    n_columns : int
+        Columns of the table.
+    n_trees : int
+        Trees to draw.
+    random_state : int, Generator or None
+        Seed of everything random.
+    time_budget : float or None
+        Seconds; None for no limit.
+    n_jobs : int or None
+        Threads, all cores if None.
+    progress : function
+        Told how far the work is.
+
+    """
+
+    column: Int32s
+    n_columns: int
+    n_trees: int = 1000
+    random_state: int | np.random.Generator | None = None
+    time_budget: float | None = None
+    n_jobs: int | None = None
+    progress: Progress = silent
+
+
+class Engine(Protocol[OptionsT]):
+    """An engine; ``dtgfn.engines.ENGINES`` has all of them by name.
+
+    ``option_names`` are the keywords that only this engine knows; ``read_options`` checks what a
+    user gave of them, one sentence for each that is not usable, and ``infer`` takes the result.
+    """
+
+    name: str
+    option_names: tuple[str, ...]
+
+    def read_options(self, given: Mapping[str, Any]) -> Any:
+        """Make options of keywords."""
+
+    def infer(self, rows: Rows, score: Score, run: Run, options: OptionsT) -> TreePosterior:
+        """Infer the posterior over trees."""
