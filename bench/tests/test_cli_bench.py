@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from dtgfn_bench.studies import STUDIES
 from typer.testing import CliRunner
 
 from dtgfn.cli.app import app
@@ -15,12 +16,15 @@ def bench(*arguments):
 
 
 def test_list_names_every_experiment(tmp_path):
-    told = bench("list", "--results", str(tmp_path)).stdout
-    names = [line.split()[0] for line in told.splitlines()]
-    assert names == [
+    listed = bench("list", "--results", str(tmp_path)).stdout
+    names = [line.split()[0] for line in listed.splitlines()]
+    assert [name for name in names if name != "study"] == [
         "single-trees", "ensembles", "shift", "anomaly", "bayesian-trees", "xor", "budget",
         "cost", "search-space", "fidelity",
     ]  # fmt: skip
+    assert [line.split()[1] for line in listed.splitlines() if line.startswith("study")] == list(
+        STUDIES
+    )
 
 
 def test_run_writes_records_and_pages_and_a_second_run_measures_nothing(tmp_path):
@@ -60,8 +64,8 @@ def test_notes_by_hand_are_part_of_the_page(tmp_path):
 )
 def test_a_mistake_gets_one_sentence(tmp_path, arguments, sentence):
     command = [sys.executable, "-m", "dtgfn.cli", "bench", *arguments, "--results", str(tmp_path)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert told.returncode == 1
-    assert sentence in told.stderr
-    assert "Traceback" not in told.stderr
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []

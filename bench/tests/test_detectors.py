@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from dtgfn_bench.contract import TrainingRows
-from dtgfn_bench.methods import copod, drocc, goad, icl, neighbours, pidforest, rrcf
-from dtgfn_bench.methods.detector_seeding import torch_seed
+from dtgfn_bench.rivals import copod, drocc, goad, icl, neighbours, pidforest, rrcf
+from dtgfn_bench.rivals.seeding import torch_seed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dtgfn_bench.contract import TrainingRows
-from dtgfn_bench.methods.cuts import all_cuts, impurity_left
-from dtgfn_bench.methods.dpdt import Planner, fit_dpdt
+from dtgfn_bench.rivals.cuts import all_cuts, impurity_left
+from dtgfn_bench.rivals.dpdt import Planner, fit_dpdt
 from single_rows import small_rows, training_errors
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.tree import DecisionTreeClassifier

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from dtgfn_bench import seen_classes
 from dtgfn_bench.contract import Method, TrainingRows
-from dtgfn_bench.methods import (
+from dtgfn_bench.rivals import (
     additive,
     balanced,
     bart,
     boosters,
-    classes,
     deep,
     forests,
     pretrained,
@@ -141,7 +141,7 @@ def test_spread_puts_columns_where_their_classes_are(data):
         st.lists(st.floats(0.01, 1), min_size=len(seen), max_size=len(seen)), label="weights"
     )
     probability = np.array([weights]) / np.sum(weights)
-    spread = classes.spread(probability, np.array(seen), n_classes)
+    spread = seen_classes.spread(probability, np.array(seen), n_classes)
     expected = dict(zip(seen, probability[0], strict=True))
     np.testing.assert_allclose(spread[0], [expected.get(code, 0) for code in range(n_classes)])
 
@@ -191,5 +191,6 @@ def test_a_method_that_cannot_run_says_what_it_needs_and_how_to_get_it():
     (method,) = pretrained.METHODS
     absent = replace(method, needs=("no_such_module",))
     assert absent.missing() == "needs no_such_module, which no extra installs"
-    assert "dtgfn[bench]" in replace(absent, extra="bench").missing()
+    more = replace(absent, install="dtgfn-bench[more]")
+    assert more.missing() == "needs no_such_module: pip install 'dtgfn-bench[more]'"
     assert replace(absent, needs=("numpy",)).missing() is None

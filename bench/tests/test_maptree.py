@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from dtgfn_bench.methods.maptree import fit_maptree, quantile_cuts
-from dtgfn_bench.methods.maptree_search import CgmPrior, MapTreeSearch
+from dtgfn_bench.rivals.maptree import fit_maptree, quantile_cuts
+from dtgfn_bench.rivals.maptree_search import CgmPrior, MapTreeSearch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from single_rows import small_rows

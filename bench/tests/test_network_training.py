@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from dtgfn_bench.methods import tab_transformer
-from dtgfn_bench.methods.network_training import (
+from dtgfn_bench.rivals import tab_transformer
+from dtgfn_bench.rivals.network_training import (
     Schedule,
-    Standardised,
+    as_columns,
     log_probability,
     split_by_class,
     train,
@@ -28,25 +28,25 @@ def schedule(**changes):
 
 def test_standardised_by_training_rows_only():
     X = np.array([[0.0, 7.0], [2.0, 7.0]])
-    np.testing.assert_allclose(Standardised(X)(X).numpy(), [[-1, 0], [1, 0]])
-    np.testing.assert_allclose(Standardised(X)(np.array([[5.0, 8.0]])).numpy(), [[4, 1]])
+    np.testing.assert_allclose(as_columns(X)(X).numpy(), [[-1, 0], [1, 0]])
+    np.testing.assert_allclose(as_columns(X)(np.array([[5.0, 8.0]])).numpy(), [[4, 1]])
 
 
 def test_split_holds_out_a_fifth_of_each_class():
     labels = torch.tensor([0] * 20 + [1] * 9 + [2] * 2)
-    kept, held_out = split_by_class(labels)
-    assert sorted([*kept.tolist(), *held_out.tolist()]) == list(range(31))
-    assert labels[held_out].bincount(minlength=3).tolist() == [4, 1, 0]
+    kept, validation = split_by_class(labels)
+    assert sorted([*kept.tolist(), *validation.tolist()]) == list(range(31))
+    assert labels[validation].bincount(minlength=3).tolist() == [4, 1, 0]
 
 
 def test_split_of_too_few_rows_keeps_them_all():
-    kept, held_out = split_by_class(torch.tensor([0, 1, 1]))
-    assert sorted(kept.tolist()) == sorted(held_out.tolist()) == [0, 1, 2]
+    kept, validation = split_by_class(torch.tensor([0, 1, 1]))
+    assert sorted(kept.tolist()) == sorted(validation.tolist()) == [0, 1, 2]
 
 
 def test_training_learns_what_is_easy():
     X, codes = blobs()
-    fitted = train(lambda: nn.Linear(3, 2), Standardised(X), X, codes, 1, schedule())
+    fitted = train(lambda: nn.Linear(3, 2), as_columns(X), X, codes, 1, schedule())
     assert np.mean(fitted.predict_proba(X).argmax(axis=1) == codes) > 0.95
 
 
@@ -60,7 +60,7 @@ def test_labels_that_say_nothing_stop_training_early():
             return super().train(mode)
 
     codes = np.random.default_rng(1).integers(0, 2, len(X))
-    train(lambda: Counted(3, 2), Standardised(X), X, codes, 1, schedule(epochs=500))
+    train(lambda: Counted(3, 2), as_columns(X), X, codes, 1, schedule(epochs=500))
     assert len(epochs) < 500
 
 

@@ -82,7 +82,7 @@ def test_powers_are_cut_off_after_four_digits(number):
 def records(status="done"):
     for cell in EXPERIMENT.cells(False):
         metrics = EXPERIMENT.measure(cell) if status == "done" else {}
-        yield Record(cell, "key", "version", status, metrics, reason="broken")
+        yield Record(cell, "key", {"experiment": 1}, status, metrics, reason="broken")
 
 
 def test_cells_are_plain_and_all_different():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dtgfn_bench.contract import TrainingRows
-from dtgfn_bench.methods import dpdt, greedy, maptree, optimal, tsallis
-from dtgfn_bench.methods.single_tree import SingleTree, Split
+from dtgfn_bench.rivals import dpdt, greedy, maptree, optimal, tsallis
+from dtgfn_bench.rivals.single_tree import SingleTree, Split
 from single_rows import small_rows, training_errors
 from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeClassifier

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 from dtgfn_bench.contract import TrainingRows
-from dtgfn_bench.methods import dcc_tree, rjhmc
-from dtgfn_bench.methods.nuts import sample
-from dtgfn_bench.methods.rjhmc import Sampler, Widths
-from dtgfn_bench.methods.soft_tree import (
+from dtgfn_bench.rivals import dcc_tree, rjhmc
+from dtgfn_bench.rivals.nuts import sample
+from dtgfn_bench.rivals.rjhmc import Sampler, Widths
+from dtgfn_bench.rivals.soft_tree import (
     STUMP,
     children,
     constrain,

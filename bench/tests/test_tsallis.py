@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dtgfn_bench.methods.cuts import all_cuts, impurity_left, tsallis
-from dtgfn_bench.methods.single_tree import SingleTree
-from dtgfn_bench.methods.tsallis import TsallisTrees, fit_tsallis
+from dtgfn_bench.rivals.cuts import all_cuts, impurity_left, tsallis
+from dtgfn_bench.rivals.single_tree import SingleTree
+from dtgfn_bench.rivals.tsallis import TsallisTrees, fit_tsallis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from single_rows import small_rows, training_errors

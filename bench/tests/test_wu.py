@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 from dtgfn_bench.contract import TrainingRows
-from dtgfn_bench.methods.wu import METHODS, run_chain
-from dtgfn_bench.methods.wu_moves import SHARES, grow, restructure, restructure_log_probability
-from dtgfn_bench.methods.wu_tree import Node, make_problem, splits_of, walk
+from dtgfn_bench.rivals.wu import METHODS, run_chain
+from dtgfn_bench.rivals.wu_moves import SHARES, grow, restructure, restructure_log_probability
+from dtgfn_bench.rivals.wu_tree import Node, make_problem, splits_of, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

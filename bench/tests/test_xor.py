@@ -50,7 +50,7 @@ def stand_ins(monkeypatch):
 
 def measured(quick=True):
     return [
-        Record(cell, "key", "version", "done", EXPERIMENT.measure(cell))
+        Record(cell, "key", {"experiment": 1}, "done", EXPERIMENT.measure(cell))
         for cell in EXPERIMENT.cells(quick)
     ]
 

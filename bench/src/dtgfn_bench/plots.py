@@ -13,7 +13,7 @@ from typing import Any
 from dtgfn.plots.colours import DASHES, FAINT, INK, MARKERS, OTHERS, OURS, PAPER
 from dtgfn_bench.statistics import Ranks
 
-NEEDS_MATPLOTLIB = "Drawing figures needs matplotlib: pip install 'dtgfn[bench]'."
+NEEDS_MATPLOTLIB = "Drawing figures needs matplotlib: pip install dtgfn-bench."
 
 
 @dataclass(frozen=True)
