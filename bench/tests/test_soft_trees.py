@@ -16,14 +16,14 @@ from dtgfn_bench.rivals.soft_tree import (
     digamma,
     draw_shape,
     grown,
-    leaf_places,
+    leaf_indices,
     log_density,
     log_likelihood,
     log_prior,
     n_parameters,
     n_splits,
     predict,
-    prunable_places,
+    prunable_indices,
     pruned,
     soft_tree,
 )
@@ -86,9 +86,9 @@ def grid_log_evidence(shape, columns, y, h, cells):
 def test_a_shape_grows_and_prunes_back_and_counts_like_catalan():
     assert [len(set(shapes(n))) for n in range(5)] == [1, 1, 2, 5, 14]
     for shape in shapes(4):
-        for place in leaf_places(shape):
+        for place in leaf_indices(shape):
             larger = grown(shape, place)
-            assert place in prunable_places(larger)
+            assert place in prunable_indices(larger)
             assert pruned(larger, place) == shape
         left, right = children(shape)
         assert sorted([*left, *right]) == [*range(-5, 0), *range(1, 4)]

@@ -60,10 +60,10 @@ def list_experiments(results: Results = FOLDER) -> None:
         hours = sum(record.metrics.get("cell_seconds") or 0 for record in done) / 3600
         measured = f"{len(done)} measured, {hours:.1f} core hours" if done else "not measured"
         cells = len(experiment.cells(False))
-        say(f"{experiment.name:<22} {experiment.title}: {cells} cells, {measured}")
+        say(f"{experiment.name:<28} {experiment.title}: {cells} cells, {measured}")
     for name, title in STUDIES.items():
         measured = "measured" if (results / STUDIES_FOLDER / f"{name}.md").exists() else "no result"
-        say(f"{f'study {name}':<22} {title}: {measured}")
+        say(f"{f'study {name}':<28} {title}: {measured}")
 
 
 @app.command()

@@ -28,12 +28,12 @@ from dtgfn_bench.rivals.soft_tree import (
     UnitBox,
     draw_shape,
     grown,
-    leaf_places,
+    leaf_indices,
     log_density,
     log_prior,
     n_parameters,
     n_splits,
-    prunable_places,
+    prunable_indices,
     pruned,
     soft_tree,
 )
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
 
 @dataclass
 class Chain:
-    """A chain's place and adaptation."""
+    """A chain's state and adaptation."""
 
     q: Floats
     variance: Floats
@@ -107,9 +107,9 @@ class Search:
         if self._rng.random() >= MOVE:
             self.propose(shape)
         elif self._rng.random() < grow_chance(shape, GROW):
-            self.propose(grown(shape, int(self._rng.choice(leaf_places(shape)))))
+            self.propose(grown(shape, int(self._rng.choice(leaf_indices(shape)))))
         else:
-            self.propose(pruned(shape, int(self._rng.choice(prunable_places(shape)))))
+            self.propose(pruned(shape, int(self._rng.choice(prunable_indices(shape)))))
 
     def tree(self, shape: Shape) -> SoftTree:
         """A shape on the training rows, with simplex directions."""

@@ -160,7 +160,7 @@ class MapTreeSearch:
                 if self._refresh(node, split):
                     self._propagate([node])
                     return None
-                continue  # the sides may be known better than their counts told
+                continue  # the sides may be known better than their counts say
             below, above = node.sides[split]
             wider_below = below.upper - below.lower >= above.upper - above.lower
             node = below if wider_below else above

@@ -69,8 +69,8 @@ def gap_histogram(column: Floats, low: float, high: float, n_buckets: int) -> tu
     edges[0], edges[n] = low, high
     edges[1:n] = (values[1:] + values[:-1]) / 2
     weights = np.zeros(n)
-    for place in np.searchsorted(values, column):
-        weights[place] += 1.0
+    for rank in np.searchsorted(values, column):
+        weights[rank] += 1.0
     saving, starts = best_histogram((edges[1:] - edges[:-1]) / weights, weights, n_buckets)
     return saving, edges[starts]
 
@@ -92,8 +92,8 @@ class BoxTree:
         at, live = np.zeros(len(X), dtype=np.int64), np.arange(len(X))
         while len(live := live[child[at[live]] >= 0]):
             node = at[live]
-            place = (X[live, axis[node]][:, None] >= cuts[node]).sum(axis=1)
-            at[live] = child[node] + place
+            interval = (X[live, axis[node]][:, None] >= cuts[node]).sum(axis=1)
+            at[live] = child[node] + interval
         return at
 
 
@@ -129,12 +129,12 @@ def _parts(
 ) -> list[tuple[Floats, Floats, Floats, int]]:
     """The boxes that cuts along an axis leave, each with its rows."""
     edges = [low[axis], *cuts, high[axis]]
-    place = np.searchsorted(cuts, X[:, axis], "right")
+    interval = np.searchsorted(cuts, X[:, axis], "right")
     parts = []
     for k in range(len(cuts) + 1):
         start, end = low.copy(), high.copy()
         start[axis], end[axis] = edges[k], edges[k + 1]
-        parts.append((X[place == k], start, end, level))
+        parts.append((X[interval == k], start, end, level))
     return parts
 
 

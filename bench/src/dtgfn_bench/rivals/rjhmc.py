@@ -27,11 +27,11 @@ from dtgfn_bench.rivals.soft_tree import (
     UnitBox,
     constrain,
     grown,
-    leaf_places,
+    leaf_indices,
     log_likelihood,
     log_prior,
     n_splits,
-    prunable_places,
+    prunable_indices,
     pruned,
     soft_tree,
 )
@@ -129,17 +129,17 @@ class Sampler:
             return None
         odds = moves[0] / sum(moves)
         if self.rng.random() < grow_chance(shape, odds):
-            place = int(self.rng.choice(leaf_places(shape)))
-            larger = grown(shape, place)
-            return Jump(larger, sum(shape[:place]), -self._forth(shape, larger, odds))
-        place = int(self.rng.choice(prunable_places(shape)))
-        smaller = pruned(shape, place)
-        return Jump(smaller, sum(shape[:place]), self._forth(smaller, shape, odds))
+            index = int(self.rng.choice(leaf_indices(shape)))
+            larger = grown(shape, index)
+            return Jump(larger, sum(shape[:index]), -self._forth(shape, larger, odds))
+        index = int(self.rng.choice(prunable_indices(shape)))
+        smaller = pruned(shape, index)
+        return Jump(smaller, sum(shape[:index]), self._forth(smaller, shape, odds))
 
     def _forth(self, smaller: Shape, larger: Shape, odds: float) -> float:
         """Log chance of growing over that of pruning back, and of the prior the other way round."""
-        grow = grow_chance(smaller, odds) / len(leaf_places(smaller))
-        prune = (1.0 - grow_chance(larger, odds)) / len(prunable_places(larger))
+        grow = grow_chance(smaller, odds) / len(leaf_indices(smaller))
+        prune = (1.0 - grow_chance(larger, odds)) / len(prunable_indices(larger))
         alpha, beta = self.widths.alpha, self.widths.beta
         return (
             math.log(grow / prune)

@@ -96,24 +96,24 @@ def draw_shape(alpha: float, beta: float, rng: np.random.Generator) -> Shape:
     return tuple(shape)
 
 
-def leaf_places(shape: Shape) -> list[int]:
+def leaf_indices(shape: Shape) -> list[int]:
     """Where leaves stand in the pre-order: each can grow."""
-    return [place for place, is_split in enumerate(shape) if not is_split]
+    return [index for index, is_split in enumerate(shape) if not is_split]
 
 
-def prunable_places(shape: Shape) -> list[int]:
+def prunable_indices(shape: Shape) -> list[int]:
     """Where splits with two leaves stand in the pre-order."""
     return [p for p in range(len(shape) - 2) if shape[p : p + 3] == STUMP]
 
 
-def grown(shape: Shape, place: int) -> Shape:
-    """The leaf at ``place`` made a split."""
-    return shape[:place] + STUMP + shape[place + 1 :]
+def grown(shape: Shape, index: int) -> Shape:
+    """The leaf at ``index`` made a split."""
+    return shape[:index] + STUMP + shape[index + 1 :]
 
 
-def pruned(shape: Shape, place: int) -> Shape:
-    """The split at ``place`` made a leaf."""
-    return (*shape[:place], False, *shape[place + 3 :])
+def pruned(shape: Shape, index: int) -> Shape:
+    """The split at ``index`` made a leaf."""
+    return (*shape[:index], False, *shape[index + 3 :])
 
 
 def soft_tree(
@@ -275,10 +275,10 @@ def log_density(tree: SoftTree, q: Floats, h: float, gradient: Floats) -> float:
     for j in range(m):
         by_rest = by_direction[j, d - 1] * direction[j, d - 1]  # derivative by log of what is left
         for k in range(d - 2, -1, -1):
-            place = m + j * (d - 1) + k
-            share = 1.0 / (1.0 + math.exp(-q[place]) * (d - 1 - k))
+            index = m + j * (d - 1) + k
+            share = 1.0 / (1.0 + math.exp(-q[index]) * (d - 1 - k))
             own = by_direction[j, k] * direction[j, k]
-            gradient[place] = own * (1.0 - share) - by_rest * share + 1.0 - 2.0 * share
+            gradient[index] = own * (1.0 - share) - by_rest * share + 1.0 - 2.0 * share
             by_rest += own + 1.0
     return total
 

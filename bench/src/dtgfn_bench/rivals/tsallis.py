@@ -36,7 +36,7 @@ class TsallisTrees:
         self.min_split = min_split
 
     def grow(self) -> dict[int, Grown]:
-        """The tree of each pair, by its place in ``pairs``."""
+        """The tree of each pair, by its index in ``pairs``."""
         return self._grow(np.arange(len(self.rows.y)), 0, list(range(len(self.pairs))))
 
     def _grow(self, index: Int64s, depth: int, members: list[int]) -> dict[int, Grown]:

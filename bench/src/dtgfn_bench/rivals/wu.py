@@ -74,8 +74,8 @@ class FittedTrees:
         """Mean class probabilities [n, C]."""
         leaf = route(self.trees, encode(self.binner, as_table(X)))
         total = np.zeros((len(X), self.probability.shape[2]))
-        for tree, places in enumerate(leaf):
-            total += self.probability[tree, places]
+        for tree, leaves in enumerate(leaf):
+            total += self.probability[tree, leaves]
         return total / len(leaf)
 
     def size(self) -> float:
