@@ -19,6 +19,7 @@ from dtgfn_bench.experiment import Cell, Experiment
 from dtgfn_bench.methods import METHODS
 
 _LENGTH = 16
+_SHARED = ("numpy", "scipy", "scikit-learn", "numba", "torch")  # what most methods compute by
 
 
 def cell_identity(cell: Cell) -> str:
@@ -48,7 +49,7 @@ def record_key(cell: Cell, revisions: Mapping[str, int], needed: Mapping[str, st
 
 def library_versions(method: Method | None) -> str:
     """Versions of what a method's numbers depend on."""
-    names = ("numpy", "scikit-learn", "torch", *(method.needs if method else ()))
+    names = (*_SHARED, *(method.needs if method else ()))
     found = {name: library_version(name) for name in names}
     versions = {"Python": platform.python_version(), **found}
     return ", ".join(f"{name} {version}" for name, version in versions.items())
