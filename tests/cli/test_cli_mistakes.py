@@ -11,7 +11,7 @@ import pytest
 from command_line import dtgfn, one_sentence, write_tables
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, save
-from dtgfn._support.archive import write_container
+from dtgfn._support.archive_writing import write_archive
 from dtgfn.cli.app import main
 from dtgfn.cli.messages import sentence_of
 from dtgfn.storage.model_file import KIND, VERSION
@@ -36,8 +36,8 @@ def folder(tmp_path_factory):
     save(bare, path / "bare.dtgfn")
     normal = pd.read_csv(path / "normal.csv")
     save(DTGFNAnomalyDetector(n_trees=3, random_state=0).fit(normal), path / "detector.dtgfn")
-    write_container(path / "newer.dtgfn", KIND, VERSION + 1, {}, {})
-    write_container(path / "other.dtgfn", "something", 1, {}, {})
+    write_archive(path / "newer.dtgfn", KIND, VERSION + 1, {}, {})
+    write_archive(path / "other.dtgfn", "something", 1, {}, {})
     whole = (path / "model.dtgfn").read_bytes()
     (path / "cut.dtgfn").write_bytes(whole[: len(whole) // 2])
     (path / "empty.csv").write_text("")

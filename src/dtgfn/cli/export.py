@@ -12,7 +12,7 @@ from dtgfn._support.printable import visible_json
 from dtgfn.cli.console import say, say_data
 from dtgfn.cli.models import load_with_posterior
 from dtgfn.cli.options import MisuseError, Model, Quiet
-from dtgfn.cli.outputs import SafeCsv, check_out, check_safe_csv, table_bytes, write_whole
+from dtgfn.cli.outputs import SafeCsv, check_out, check_safe_csv, table_bytes, write_atomically
 from dtgfn.cli.parameters import check_choice, complete
 
 # Of each format the suffixes that tell it.
@@ -42,7 +42,7 @@ def export(
     tree: Annotated[
         str,
         typer.Option(
-            help="best, consensus, all of them weighted, or the place of a sampled tree.",
+            help="best, consensus, all of them weighted, or the index of a sampled tree.",
             autocompletion=complete(TREES),
         ),
     ] = "best",
@@ -86,7 +86,7 @@ def export(
         text = content.decode().rstrip("\n") + "\n"
         say_data(visible_json(text) if chosen == "json" else text)
     else:
-        write_whole(Path(out), content)
+        write_atomically(Path(out), content)
         say(f"Written to {out}")
 
 
@@ -108,7 +108,7 @@ def _which(tree: str) -> int | str:
         return tree
     if tree.isdecimal():
         return int(tree)
-    raise MisuseError(f"--tree {tree} names no tree; give {', '.join(TREES)} or a place from 0.")
+    raise MisuseError(f"--tree {tree} names no tree; give {', '.join(TREES)} or an index from 0.")
 
 
 def _content(model: Any, format: str, which: int | str, out: Path, safe_csv: bool) -> bytes:

@@ -20,7 +20,7 @@ from dtgfn.cli.outputs import (
     check_table_suffix,
     csv_text,
     table_bytes,
-    write_whole,
+    write_atomically,
 )
 from dtgfn.cli.parameters import check_choice, complete, number, read_value, weights
 
@@ -109,7 +109,7 @@ def predict(
         return
     frame = _beside(copies, pandas.concat(list(pieces)))
     if out != "-":
-        write_whole(Path(out), table_bytes(frame, Path(out), safe_csv))
+        write_atomically(Path(out), table_bytes(frame, Path(out), safe_csv))
     if as_json:
         print_json({"rows": len(frame), "out": out, "predictions": frame.to_dict("records")})
     else:
@@ -188,9 +188,9 @@ def _predictions(
     with progress_bar(shown) as progress:
         for first in range(0, table.n_rows, AT_ONCE):
             progress("predicting", first / table.n_rows)
-            places = np.arange(first, min(first + AT_ONCE, table.n_rows))
-            frame = _answers(model, take(table, places), asked)
-            yield frame.set_index(places)
+            indices = np.arange(first, min(first + AT_ONCE, table.n_rows))
+            frame = _answers(model, take(table, indices), asked)
+            yield frame.set_index(indices)
 
 
 def _answers(model: Any, rows: Table, asked: _Question) -> pandas.DataFrame:

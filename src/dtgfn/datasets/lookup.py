@@ -12,7 +12,7 @@ from dtgfn.datasets.values import Dataset, make_dataset, read_csv
 
 
 def load_dataset(name: str, *, tell: Tell = tell_on_stderr) -> Dataset:
-    """A table of the paper by name: see `dtgfn.datasets.registry.ENTRIES`.
+    """A table of the paper by name: see ``dtgfn data list``.
 
     It comes from scikit-learn if that ships it, else from the folder DTGFN_DATA_DIR, else from the
     cache (DTGFN_CACHE_DIR, or the platform's folder), else it is downloaded into the cache, which

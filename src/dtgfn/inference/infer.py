@@ -19,7 +19,7 @@ from dtgfn._support.progress import progress_bar
 from dtgfn.data.binning import Binning
 from dtgfn.data.tables import as_table
 from dtgfn.data.targets import as_target
-from dtgfn.diagnostics.doubts import UntrustworthyFit, warn_if_untrustworthy
+from dtgfn.diagnostics.judgement import UntrustworthyFit, warn_if_untrustworthy
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.settings import SETTING_NAMES
 from dtgfn.engines.mcmc.engine import infer_mcmc

@@ -118,7 +118,7 @@ def _in_order(places: Places) -> list[Path]:
 
 
 def _left(paths: list[Path]) -> list[int]:
-    at = {path: place for place, path in enumerate(paths)}
+    at = {path: index for index, path in enumerate(paths)}
     return [at.get((*path, 0), -1) for path in paths]
 
 

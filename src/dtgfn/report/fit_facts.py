@@ -1,4 +1,4 @@
-"""What was fitted: estimator, engine, rows, settings, prior and leaves, in plain words."""
+"""What was fitted, in plain words (engine, rows, settings, prior, leaves), and how the fit went."""
 
 from __future__ import annotations
 
@@ -8,12 +8,26 @@ from typing import Any
 import numpy as np
 
 from dtgfn.estimators.base import TRAINING_ONLY
-from dtgfn.inference.bagging import Bags
+from dtgfn.evaluation import even_steps
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaves import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import PenaltyPrior
 
 LEFT_OUT = ("verbose", "n_jobs", "callbacks", "checkpoint", "warm_start")  # of one run
+MOST_POINTS = 300
+CLOCKS = ("step", "sweep", "seconds")
+# What is worth a curve, in the order of interest, with name and unit.
+CURVES = {
+    "elbo": ("ELBO", "nats"),
+    "log_evidence": ("log evidence", "nats"),
+    "log_z": ("learned log Z", "nats"),
+    "mean_log_reward": ("mean log R", "nats"),
+    "best_log_reward": ("best log R", "nats"),
+    "ess": ("effective sample size", "share"),
+    "open": ("open mass", "share"),
+    "loss": ("loss", None),
+    "epsilon": ("exploration", "share"),
+}
 ENGINE_SENTENCES = {
     "exact": "The posterior was computed by summing over all trees; trees are drawn from it "
     "independently.",
@@ -47,8 +61,7 @@ def posterior_facts(model: Any) -> dict[str, Any]:
 
 def engine_name(posterior: TreePosterior) -> str:
     """Name of the engine, and whether it was run on bags."""
-    bagged = isinstance(posterior.solution, Bags)
-    return f"bags of {posterior.engine}" if bagged else posterior.engine
+    return f"bags of {posterior.engine}" if posterior.is_bagged else posterior.engine
 
 
 def settings_of(model: Any) -> dict[str, Any]:
@@ -79,11 +92,10 @@ def _plain(value: Any) -> Any:
 
 
 def _engine_sentence(posterior: TreePosterior) -> str:
-    if isinstance(posterior.solution, Bags):
-        n_bags = len(posterior.solution.copies)
+    if posterior.is_bagged:
         return (
-            f"{n_bags:,} posteriors of resampled rows and columns ({posterior.engine} engine) were "
-            "averaged; leaves count all training rows."
+            f"{posterior.n_bags:,} posteriors of resampled rows and columns ({posterior.engine} "
+            "engine) were averaged; leaves count all training rows."
         )
     return ENGINE_SENTENCES.get(posterior.engine, f"The {posterior.engine} engine was used.")
 
@@ -125,3 +137,36 @@ def _leaf_sentence(posterior: TreePosterior) -> str:
         "A leaf holds a normal distribution of unknown mean and variance; the prior guess of its "
         f"mean, {leaf.location:.4g}, is worth {leaf.strength:g} rows."
     )
+
+
+def training_curves(posterior: TreePosterior) -> dict[str, Any] | None:
+    """Return the curves of a history; None where an engine has none.
+
+    Examples
+    --------
+    >>> from dtgfn import infer
+    >>> posterior = infer([[1.0], [2.0]] * 9, [0, 1] * 9, engine="smc", max_depth=1)
+    >>> training_curves(posterior)["x_name"]
+    'sweep'
+
+    """
+    entries = posterior.history
+    clock = next((name for name in CLOCKS if entries and name in entries[0]), None)
+    if clock is None:
+        return None
+    entries = [entries[i] for i in even_steps(len(entries), MOST_POINTS)]
+    series: list[dict[str, Any]] = [
+        {"key": key, "name": name, "unit": unit, "y": [_known(e.get(key)) for e in entries]}
+        for key, (name, unit) in CURVES.items()
+    ]
+    return {
+        "x_name": clock,
+        "x": [entry[clock] for entry in entries],
+        "series": [curve for curve in series if any(y is not None for y in curve["y"])],
+        "log_evidence": _known(posterior.log_evidence),
+    }
+
+
+def _known(value: Any) -> float | None:
+    number = isinstance(value, int | float) and math.isfinite(value)
+    return float(value) if number else None

@@ -10,15 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn.diagnostics.distances import tally
-from dtgfn.explain.column_labels import split_rule
-from dtgfn.explain.nodes import node_log_marginals
-from dtgfn.explain.text import tree_set_text
-from dtgfn.explain.tree_set import TreeSet, take_trees
-from dtgfn.export.json_document import split_test
+from dtgfn.explain.column_labels import split_rule, split_test
+from dtgfn.explain.tree_set import TreeSet, node_log_marginals, take_trees, tree_set_text
 from dtgfn.posterior.prediction import tree_weights
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees
+from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees, tally
 from dtgfn.trees.equivalent_cuts import Alike, alike_cuts, log_variants, variant_keys
 from dtgfn.trees.score import log_reward, merge_rows
 
@@ -37,31 +33,31 @@ def probable_trees(model: Any, n_trees: int) -> list[dict[str, Any]]:
     known, reward, share = _known_trees(posterior, model.weighting, len(rows.codes))
     alike = alike_cuts(known, rows.codes)
     groups: dict[bytes, list[int]] = {}
-    for place, key in enumerate(variant_keys(known, alike)):
-        groups.setdefault(key, []).append(place)
-    places = [group[0] for group in groups.values()]
-    log_mass = (reward / posterior.score.temperature + log_variants(alike))[places]
+    for b, key in enumerate(variant_keys(known, alike)):
+        groups.setdefault(key, []).append(b)
+    leaders = [group[0] for group in groups.values()]
+    log_mass = (reward / posterior.score.temperature + log_variants(alike))[leaders]
     shares = np.array([share[group].sum() for group in groups.values()])
     order = np.argsort(-log_mass, kind="stable")[:n_trees]
-    chosen = np.array(places)[order]
+    chosen = np.array(leaders)[order]
     trees = _with_middle_cuts(known[chosen], Alike(*(cuts[chosen] for cuts in alike)), chosen > 0)
     marginal = node_log_marginals(posterior, trees)
     described = []
-    for b, place in enumerate(chosen):
+    for b, index in enumerate(chosen):
         one = take_trees(posterior, trees[b : b + 1])
         described.append(
             {
                 "rank": b + 1,
-                "best": bool(place == 0),
+                "best": bool(index == 0),
                 "probability": _probability(posterior, float(log_mass[order[b]])),
                 "relative": float(np.exp(log_mass[order[b]] - log_mass[order[0]])),
                 "share": float(shares[order[b]]),
-                "variants": whole(float(np.rint(np.exp(log_variants(alike)[place])))),
-                "log_reward": float(reward[place]),
+                "variants": plain_number(float(np.rint(np.exp(log_variants(alike)[index])))),
+                "log_reward": float(reward[index]),
                 "n_splits": int(trees.n_splits[b]),
                 "depth": int(trees.depth[b]),
                 "text": tree_set_text(one),
-                "nodes": tree_nodes(one, marginal[b], alike.first[place], alike.last[place]),
+                "nodes": tree_nodes(one, marginal[b], alike.first[index], alike.last[index]),
             }
         )
     return described
@@ -74,14 +70,14 @@ def _known_trees(
     first, share = tally(posterior.trees, tree_weights(posterior, weighting))
     best = canonical_keys(posterior.best_tree)[0]
     keys = canonical_keys(posterior.trees[first])
-    others = np.array([place for place, key in enumerate(keys) if key != best], dtype=np.int64)
+    others = np.array([b for b, key in enumerate(keys) if key != best], dtype=np.int64)
     most = max(MOST_STEPS // (n_rows * max(posterior.score.max_depth, 1)), 20)
     order = np.argsort(-posterior.log_reward[first][others], kind="stable")
     others = others[np.sort(order[:most])]
-    trees = stack_trees([posterior.best_tree, posterior.trees[np.asarray(first)[others]]])
+    trees = stack_trees([posterior.best_tree, posterior.trees[first[others]]])
     reward = log_reward(trees, merge_rows(posterior.rows), posterior.score)
     of_best = sum(part for key, part in zip(keys, share, strict=True) if key == best)
-    return trees, reward, np.concatenate([[of_best], np.asarray(share)[others]])
+    return trees, reward, np.concatenate([[of_best], share[others]])
 
 
 def _with_middle_cuts(trees: TreeBatch, alike: Alike, changed: npt.NDArray[np.bool_]) -> TreeBatch:
@@ -120,14 +116,14 @@ def tree_nodes(
             "parent": parent.get(node),
             **_split(chosen, node, log_marginal),
             "alike": _alike(chosen, node, int(first[node]), int(last[node])),
-            "rows": whole(float(chosen.rows[0, node])),
+            "rows": plain_number(float(chosen.rows[0, node])),
             "counts": None,
             "value": chosen.value[0, node].tolist(),
             "spread": None,
             "vote": _vote(chosen, node),
         }
         if chosen.counts is not None:
-            said["counts"] = [whole(count) for count in chosen.counts[0, node].tolist()]
+            said["counts"] = [plain_number(count) for count in chosen.counts[0, node].tolist()]
         if chosen.spread is not None:
             said["spread"] = float(chosen.spread[0, node])
         nodes.append(said)
@@ -169,6 +165,6 @@ def _vote(chosen: TreeSet, node: int) -> str:
     return f"{value[0]:.6g}" if chosen.classes is None else chosen.outputs[int(np.argmax(value))]
 
 
-def whole(number: float) -> int | float:
+def plain_number(number: float) -> int | float:
     """Write a whole number without its ".0"."""
     return int(number) if float(number).is_integer() else number
