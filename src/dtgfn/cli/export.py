@@ -65,6 +65,22 @@ def export(
     """
     from dtgfn._support.progress import progress_bar
 
+    chosen = _checked_format(model, out, format, safe_csv)
+    which = _which(tree)
+    fitted = load_with_posterior(model, "export")
+    with progress_bar(not quiet) as progress:
+        progress(f"writing {chosen}", None)
+        content = _content(fitted, chosen, which, Path(out), safe_csv)
+    if out == "-":
+        text = content.decode().rstrip("\n") + "\n"
+        say_data(visible_json(text) if chosen == "json" else text)
+    else:
+        write_atomically(Path(out), content)
+        say(f"Written to {out}")
+
+
+def _checked_format(model: Path, out: str, format: str | None, safe_csv: bool) -> str:
+    """Name of the format; refuse one that does not fit the other options."""
     chosen = format or _format_of(out)
     if chosen == "sklearn":
         raise MisuseError(
@@ -77,17 +93,7 @@ def export(
         raise MisuseError("--format onnx is not text; name a file with --out.")
     if out != "-":
         check_out(Path(out), model)
-    which = _which(tree)
-    fitted = load_with_posterior(model, "export")
-    with progress_bar(not quiet) as progress:
-        progress(f"writing {chosen}", None)
-        content = _content(fitted, chosen, which, Path(out), safe_csv)
-    if out == "-":
-        text = content.decode().rstrip("\n") + "\n"
-        say_data(visible_json(text) if chosen == "json" else text)
-    else:
-        write_atomically(Path(out), content)
-        say(f"Written to {out}")
+    return chosen
 
 
 def _format_of(out: str) -> str:

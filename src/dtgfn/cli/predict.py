@@ -33,41 +33,50 @@ AT_ONCE = 10_000  # rows between two steps of the bar
 LEVEL = 0.9
 
 
+Out = Annotated[
+    str, typer.Option(help="CSV, TSV, gzip of these or Parquet to write; - for stdout.")
+]
+Interval = Annotated[
+    str | None,
+    typer.Option(
+        metavar="<float>",
+        help="Add bounds that hold with this probability; numbers have 0.9 anyway.",
+        show_default=False,
+    ),
+]
+WithUncertainty = Annotated[
+    bool, typer.Option("--uncertainty", help="Add the uncertainty and its parts.")
+]
+OneTree = Annotated[
+    str | None,
+    typer.Option(
+        help="best: the most probable tree predicts alone.",
+        show_default=False,
+        autocompletion=complete(("best",)),
+    ),
+]
+ClassPrior = Annotated[
+    str | None,
+    typer.Option(
+        help="How frequent classes are now: uniform, or as in yes=0.2,no=0.8.",
+        show_default=False,
+        autocompletion=complete(("uniform",)),
+    ),
+]
+Keep = Annotated[str, typer.Option(help="Columns to copy, with commas.")]
+Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas.")]
+
+
 def predict(
     model: Model,
     data: Data,
-    out: Annotated[
-        str, typer.Option(help="CSV, TSV, gzip of these or Parquet to write; - for stdout.")
-    ] = "-",
-    interval: Annotated[
-        str | None,
-        typer.Option(
-            metavar="<float>",
-            help="Add bounds that hold with this probability; numbers have 0.9 anyway.",
-            show_default=False,
-        ),
-    ] = None,
-    uncertainty: Annotated[
-        bool, typer.Option("--uncertainty", help="Add the uncertainty and its parts.")
-    ] = False,
-    tree: Annotated[
-        str | None,
-        typer.Option(
-            help="best: the most probable tree predicts alone.",
-            show_default=False,
-            autocompletion=complete(("best",)),
-        ),
-    ] = None,
-    class_prior: Annotated[
-        str | None,
-        typer.Option(
-            help="How frequent classes are now: uniform, or as in yes=0.2,no=0.8.",
-            show_default=False,
-            autocompletion=complete(("uniform",)),
-        ),
-    ] = None,
-    keep: Annotated[str, typer.Option(help="Columns to copy, with commas.")] = "",
-    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
+    out: Out = "-",
+    interval: Interval = None,
+    uncertainty: WithUncertainty = False,
+    tree: OneTree = None,
+    class_prior: ClassPrior = None,
+    keep: Keep = "",
+    drop: Drop = "",
     separator: Separator = None,
     safe_csv: SafeCsv = False,
     as_json: AsJson = False,

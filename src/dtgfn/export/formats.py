@@ -1,6 +1,7 @@
 """The export formats, one line each, and the one function that writes trees in any of them.
 
-A new format is a line in ``FORMATS``, and a writer that takes a ``TreeSet`` in a file beside this.
+A new format is a line in ``FORMATS``, and a writer that takes a ``TreeSet`` in a file beside this;
+``cli/export.py`` knows its suffix.
 """
 
 from __future__ import annotations
