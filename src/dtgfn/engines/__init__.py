@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dtgfn.posterior.prediction import make_forest as make_forest
     from dtgfn.trees.batch import TreeBatch as TreeBatch
     from dtgfn.trees.forest import Forest as Forest
+    from dtgfn.trees.forest import average as average
     from dtgfn.trees.score import Rows as Rows
     from dtgfn.trees.score import Score as Score
     from dtgfn.trees.score import log_reward as log_reward
@@ -53,7 +54,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Score",
             "log_reward",
         ),
-        "trees.forest": ("Forest",),
+        "trees.forest": ("Forest", "average"),
         "posterior.prediction": (
             "CountedTrees",
             "count_trees",
