@@ -39,7 +39,7 @@ myst_heading_anchors = 3
 html_math_renderer = "mathml"
 
 autosummary_generate = True
-autodoc_typehints = "none"  # types are in the docstrings, in words
+autodoc_typehints = "signature"  # exact there; in the docstrings they are in words, with shapes
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False

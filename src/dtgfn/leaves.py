@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dtgfn.trees.leaves import DirichletLeaf as DirichletLeaf
     from dtgfn.trees.leaves import LeafModel as LeafModel
     from dtgfn.trees.leaves import NormalLeaf as NormalLeaf
+    from dtgfn.trees.leaves import log_marginal as log_marginal
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -20,6 +21,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "DirichletLeaf",
             "LeafModel",
             "NormalLeaf",
+            "log_marginal",
         ),
     },
 )

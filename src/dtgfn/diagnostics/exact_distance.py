@@ -176,6 +176,11 @@ def compare(
     random_state : int, Generator or None
         Seed of the exact trees.
 
+    Returns
+    -------
+    Comparison
+        Every distance, with its floor.
+
     Examples
     --------
     >>> from dtgfn import infer
@@ -372,6 +377,19 @@ def top_trees(exact: TreePosterior, n: int = 100) -> tuple[TreeBatch, Floats]:
     be missed only for one whose probability is within 1e-10 of its own. Thresholds that cut the
     rows alike make equally probable trees; which of those come in last is arbitrary but always the
     same.
+
+    Parameters
+    ----------
+    exact : TreePosterior
+        Of the exact engine.
+    n : int
+        How many, from 1.
+
+    Returns
+    -------
+    TreeBatch, float64 [n]
+        The trees and their probabilities.
+
     """
     if n < 1:
         raise ValueError(f"n={n!r} is out of range; give a whole number from 1.")

@@ -54,6 +54,16 @@ def trust(posterior: TreePosterior) -> list[str]:
     importance weights, their effective sample size and the evidence estimate looking fine: only
     ``compare`` with the exact answer sees it (an EUBO gap far above the ELBO gap).
 
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+
+    Returns
+    -------
+    list of str
+        Doubts, each in a clause; empty if there are none.
+
     Examples
     --------
     >>> from dtgfn import infer
@@ -77,6 +87,14 @@ def warn_if_untrustworthy(posterior: TreePosterior, *, stacklevel: int | None = 
     """Warn in one sentence, with the way out, if anything speaks against a fit.
 
     ``stacklevel`` is that of ``warnings.warn``; None names the line that called the package.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+    stacklevel : int or None
+        As of ``warnings.warn``; None names the line that called the package.
+
     """
     doubts = trust(posterior)
     if doubts:
@@ -99,6 +117,18 @@ def _levels_to_caller() -> int:
 
 def verdict(posterior: TreePosterior, exact: TreePosterior | None = None) -> dict[str, Any]:
     """Return the overall level, its sentence, all doubts and all items as plain JSON values.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+    exact : TreePosterior or None
+        That of the exact engine, to hold it against.
+
+    Returns
+    -------
+    dict
+        ``level``, ``sentence``, ``doubts`` and ``items``.
 
     Examples
     --------

@@ -335,7 +335,19 @@ def distinct_items(posterior: TreePosterior) -> Iterator[TrustItem]:
 
 
 def distinct_share(trees: TreeBatch) -> float:
-    """Number of distinct trees over number of trees; nan without trees."""
+    """Number of distinct trees over number of trees; nan without trees.
+
+    Parameters
+    ----------
+    trees : TreeBatch
+        Any trees.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+
+    """
     if len(trees) == 0:
         return math.nan
     return len(distinct_trees(trees)[0]) / len(trees)

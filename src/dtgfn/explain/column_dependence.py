@@ -65,15 +65,16 @@ def partial_dependence(
 
     Returns
     -------
-    DataFrame, one row per bin of the column and class (of numbers: one per bin):
+    DataFrame
+        One row per bin of the column and class (of numbers: one per bin):
 
-    - ``value`` names the bin: a number's interval, a category, true or false, or missing.
-    - ``above``, ``up_to``: a number in the bin is above the one and at most the other; nan if the
-      bin is no interval.
-    - ``rows``: weight of the rows that are in the bin themselves.
-    - ``output``: the class, or "value".
-    - ``mean``: averaged prediction, exact where the engine's average is, sharpened for bags.
-    - ``low``, ``high``: quantiles over the sampled trees (of bags: unsharpened).
+        - ``value`` names the bin: a number's interval, a category, true or false, or missing.
+        - ``above``, ``up_to``: a number in the bin is above the one and at most the other; nan if
+          the bin is no interval.
+        - ``rows``: weight of the rows that are in the bin themselves.
+        - ``output``: the class, or "value".
+        - ``mean``: averaged prediction, exact where the engine's average is, sharpened for bags.
+        - ``low``, ``high``: quantiles over the sampled trees (of bags: unsharpened).
 
     Examples
     --------

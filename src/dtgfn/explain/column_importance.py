@@ -42,13 +42,15 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
 
     Returns
     -------
-    DataFrame with one row per column, named by it, sorted by ``share``, then by ``inclusion``:
+    DataFrame
+        One row per column, named by it, sorted by ``share``, then by ``inclusion``:
 
-    - ``inclusion`` is P(the tree uses the column); ``inclusion_low`` and ``inclusion_high`` say how
-      well the sampled trees tell it (Jeffreys' interval with the effective number of trees). With
-      the exact engine it is exact and the interval has no width; bags of it are a sample.
-    - ``gain``, ``gain_low``, ``gain_high``: posterior mean and quantiles over trees, in nats.
-    - ``share``, ``share_low``, ``share_high``: the same of the share of all gain.
+        - ``inclusion`` is P(the tree uses the column); ``inclusion_low`` and ``inclusion_high`` say
+          how well the sampled trees tell it (Jeffreys' interval with the effective number of
+          trees). With the exact engine it is exact and the interval has no width; bags of it are a
+          sample.
+        - ``gain``, ``gain_low``, ``gain_high``: posterior mean and quantiles over trees, in nats.
+        - ``share``, ``share_low``, ``share_high``: the same of the share of all gain.
 
     Examples
     --------
@@ -142,6 +144,20 @@ def co_occurrence(
     "probability" is P(the tree uses both), P(uses the column) on the diagonal. "lift" divides it by
     the product of the two probabilities: above 1 the columns go together, below 1 they stand in
     for one another; nan where a column is never used. Both come from the sampled trees.
+
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+        Where the trees come from.
+    measure : {"probability", "lift"}
+        What to tell of two columns.
+    columns : sequence of str or None
+        Which columns; None for all.
+
+    Returns
+    -------
+    DataFrame
+        Square, over the columns.
 
     Examples
     --------

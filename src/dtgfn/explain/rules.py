@@ -214,6 +214,18 @@ def leaf_rules(source: Any, trees: Which = "best") -> pandas.DataFrame:
     (share of the tree in the prediction), ``rule``, ``n_conditions``, ``rows`` (of training) and
     ``P(class)`` for each class, or ``value``.
 
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+        Where the trees come from.
+    trees : "best", "consensus", "all", int or TreeBatch
+        Which trees; an int is the index of a sampled one.
+
+    Returns
+    -------
+    DataFrame
+        One row per leaf.
+
     Examples
     --------
     >>> from dtgfn import infer
@@ -243,6 +255,16 @@ def distinct_rules(source: Any) -> pandas.DataFrame:
     ``probability`` is that of a tree that has a leaf with exactly these conditions. A rule is the
     same whatever the order in which a tree asks; it is another one if a threshold differs. The
     other columns are those of ``leaf_rules``.
+
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+        Where the trees come from.
+
+    Returns
+    -------
+    DataFrame
+        One row per rule.
 
     Examples
     --------

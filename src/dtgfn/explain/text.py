@@ -30,6 +30,18 @@ def tree_text(source: Any, tree: Which = "best") -> str:
     ``source`` is a posterior or a fitted model; ``tree`` is "best" (or None), "consensus", the
     index of a sampled tree, or a batch of one tree.
 
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+        Where the trees come from.
+    tree : "best", "consensus", int or TreeBatch
+        Which one; None is the best, an int the index of a sampled one.
+
+    Returns
+    -------
+    str
+        One line per split and leaf.
+
     Examples
     --------
     >>> from dtgfn import infer
@@ -97,6 +109,20 @@ def decision_path(source: Any, row: Any, tree: Which = "best") -> DecisionPath:
     """Follow one row through a tree and say which conditions it meets, with its own values.
 
     ``row`` is a list, an array, a dict, a Series or a frame of one row.
+
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+        Where the trees come from.
+    row : list, array, dict, Series or frame of one row
+        The row to follow.
+    tree : "best", "consensus", int or TreeBatch
+        Which tree; an int is the index of a sampled one.
+
+    Returns
+    -------
+    DecisionPath
+        Conditions, leaf and prediction; ``str`` puts it in words.
 
     Examples
     --------

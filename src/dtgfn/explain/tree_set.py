@@ -93,6 +93,18 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     weighted as the model's ``weighting`` says, those of a posterior by importance, and all trees of
     bags are as sharp as the bags: their average is the prediction over sampled trees.
 
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+        Where the trees come from.
+    trees : "best", "consensus", "all", int or TreeBatch
+        Which trees; an int is the index of a sampled one.
+
+    Returns
+    -------
+    TreeSet
+        The trees, their weights, and what their nodes hold.
+
     Examples
     --------
     >>> from dtgfn import infer

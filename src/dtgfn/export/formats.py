@@ -62,7 +62,7 @@ def export(
 
     Returns
     -------
-    str, estimator or ``onnx.ModelProto``
+    str, estimator or onnx.ModelProto
         Text; of "sklearn" a fitted scikit-learn estimator, of "onnx" a model.
 
     Examples

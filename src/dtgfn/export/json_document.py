@@ -114,6 +114,16 @@ def from_json(text: str | bytes) -> TreeSet:
 
     The text may come from a stranger: what is wrong with it is said in a ValueError.
 
+    Parameters
+    ----------
+    text : str or bytes
+        What ``export(source, "json")`` gave.
+
+    Returns
+    -------
+    TreeSet
+        The trees, to predict with, or to export again.
+
     Examples
     --------
     >>> trees = from_json('''{"format": "dtgfn-trees", "version": 1, "named": true,

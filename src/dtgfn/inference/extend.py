@@ -187,6 +187,21 @@ def reweigh(
 
     What the engine solved for the rows before is not kept. No tree that only the new rows make
     possible is among these, so the more rows are new, the less the weights (``ess``) say.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+    batch : Rows
+        The new rows.
+    sums : float64 [B, N, K] or None
+        The leaf model's sums over the rows before.
+
+    Returns
+    -------
+    TreePosterior, float64 [B, N, K]
+        The reweighted posterior, and the sums over all rows.
+
     """
     trees, score = posterior.trees, posterior.score
     rows = append_rows(posterior.rows, batch)

@@ -119,6 +119,11 @@ def infer(
         ``n_steps``, ``device``, ...); of "mcmc" ``n_chains`` and ``n_steps``; of "smc"
         ``n_particles`` and ``n_sweeps``; of "exact" ``memory_budget``.
 
+    Returns
+    -------
+    TreePosterior
+        The sampled trees, their weights, and what else the engine knows.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -50,6 +50,11 @@ def plot_dependence(
     ax : Axes or None
         Where to draw; None makes a new figure.
 
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure

@@ -50,6 +50,11 @@ def plot_forest(model: Any, n_trees: int | None = None, *, ax: Axes | None = Non
     ax : Axes or None
         Where to draw; None makes a new figure, large enough for the text.
 
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure

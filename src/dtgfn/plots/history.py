@@ -47,6 +47,11 @@ def plot_history(
     ax : Axes or None
         Where to draw; None makes a new figure. A loss gets an axis of its own at the right.
 
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure

@@ -43,6 +43,11 @@ def plot_importances(
     ax : Axes or None
         Where to draw; None makes a new figure.
 
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure

@@ -36,6 +36,11 @@ def plot_tree(model: Any, tree: Which = "best", *, ax: Axes | None = None) -> Ax
     ax : Axes or None
         Where to draw; None makes a new figure, large enough for the text.
 
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure

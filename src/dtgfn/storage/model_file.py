@@ -52,6 +52,13 @@ def save(model: Estimator, path: str | Path) -> None:
     The file holds the coded training rows (predictions need them), never raw values, and the
     sampled trees; a GFlowNet's policy is not kept (see its ``checkpoint``).
 
+    Parameters
+    ----------
+    model : DTGFNClassifier, DTGFNRegressor or DTGFNAnomalyDetector
+        Fitted.
+    path : str or path
+        File to write, or to replace.
+
     Examples
     --------
     >>> import tempfile
@@ -152,6 +159,17 @@ def load(path: str | Path) -> Any:
     """Read an estimator back; nothing in the file is executed, and whatever is odd is refused.
 
     What belongs to the machine it was fitted on (``n_jobs``, ``checkpoint``) is not taken over.
+
+    Parameters
+    ----------
+    path : str or path
+        A model file.
+
+    Returns
+    -------
+    DTGFNClassifier, DTGFNRegressor or DTGFNAnomalyDetector
+        The fitted estimator.
+
     """
     contents = read_archive(path, KIND, VERSION)
     try:
