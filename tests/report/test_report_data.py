@@ -28,7 +28,7 @@ from dtgfn.posterior.prediction import sharpness
 from dtgfn.posterior.tree_posterior import sampled_posterior
 from dtgfn.posterior.uncertainty import uncertainty
 from dtgfn.report.explorer import table_of
-from dtgfn.report.fit_facts import training_curves
+from dtgfn.report.posterior_facts import training_curves
 from dtgfn.report.report import gather, n_bytes
 from dtgfn.trees.batch import route
 from dtgfn.trees.equivalent_cuts import alike_cuts, log_variants, variant_keys

@@ -14,8 +14,7 @@ from dtgfn.anomaly.background import NO_CATEGORIES
 from dtgfn.anomaly.density import View
 from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn.explain.column_labels import describe_columns, split_rule, split_test
-from dtgfn.report.fit_facts import settings_of
-from dtgfn.report.probable_trees import plain_number
+from dtgfn.report.posterior_facts import plain_number, settings_of
 
 SIDES = ["training rows", "background"]  # what the trees tell apart
 MOST_NAMED = 4  # categories of a rule that are named one by one

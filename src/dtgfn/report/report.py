@@ -43,9 +43,13 @@ from dtgfn.report.explorer import (
     predicted_rows,
     typical_examples,
 )
-from dtgfn.report.fit_facts import posterior_facts, training_curves
 from dtgfn.report.page import render_page
-from dtgfn.report.probable_trees import plain_number, probable_trees
+from dtgfn.report.posterior_facts import (
+    plain_number,
+    posterior_facts,
+    probable_trees,
+    training_curves,
+)
 from dtgfn.trees.leaves import NormalLeaf
 
 MOST_IMPORTANT = 30
