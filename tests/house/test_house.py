@@ -32,7 +32,7 @@ def name_of(path):
 
 def room_of(module):
     """Room of a module of dtgfn; the door itself has none."""
-    return (module.split(".") + [""])[1]
+    return module.partition(".")[2].split(".")[0]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_every_file_says_its_responsibility_in_its_first_line(path):
 def test_importing_the_package_is_cheap_and_does_not_import_torch():
     code = (
         "import sys, dtgfn\n"
-        "heavy = {'torch', 'numba', 'sklearn', 'pandas', 'scipy', 'matplotlib'} & set(sys.modules)\n"
+        "heavy = {'torch', 'numba', 'sklearn', 'pandas', 'scipy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "from dtgfn import DTGFNClassifier, load\n"
         "heavy = {'torch', 'matplotlib'} & set(sys.modules)\n"
