@@ -3,7 +3,7 @@
 ``python docs/design/measure.py`` draws the imports between rooms, traces a few calls, counts the
 files they walk through, and sets all of it beside ``before.json``, the same of the flat row of
 files that the rooms replaced (commit 4ab095b). ``--save FILE`` writes such a file for whichever
-``dtgfn`` is imported. A trace does not see compiled functions; files with nothing else do not count.
+``dtgfn`` is imported. A trace does not see compiled functions, nor files that hold nothing else.
 """
 
 from __future__ import annotations

@@ -114,3 +114,25 @@ def test_one_version_is_told_everywhere():
     assert cited[1] == dtgfn.__version__
     bench = tomllib.loads((ROOT / "bench" / "pyproject.toml").read_text())["project"]
     assert bench["version"] == dtgfn.__version__, "both distributions are released together"
+
+
+def test_words_of_the_glossary_are_in_order_and_in_use():
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    words = re.findall(r"^\| (?!word|---)([^|]+) \|", page, flags=re.M)
+    assert words == sorted(set(words), key=str.lower)
+    pages = [path for path in (ROOT / "docs").glob("*.md") if path.stem != "glossary"]
+    said = " ".join(path.read_text(encoding="utf-8") for path in [*FILES, *pages])
+    said = re.sub(r"[\s_-]+", " ", said).lower()
+    parts = [part for word in words for part in word.lower().split(", ")]
+    assert not [part for part in parts if part.replace("-", " ") not in said]
+
+
+def test_files_that_the_design_pages_name_exist():
+    homes = [ROOT / "src" / "dtgfn", ROOT, ROOT / "src" / "dtgfn" / "engines" / "rowsets"]
+    absent = set()
+    for page in [*(ROOT / "docs" / "design").glob("*.md"), ROOT / "CONTRIBUTING.md"]:
+        text = page.read_text(encoding="utf-8")
+        for name in re.findall(r"`([\w./-]+(?:\.py|\.md|\.toml|/))`", text):
+            if "NAME" not in name and not any((home / name).exists() for home in homes):
+                absent.add((page.name, name))
+    assert not absent
