@@ -136,3 +136,10 @@ def test_files_that_the_design_pages_name_exist():
             if "NAME" not in name and not any((home / name).exists() for home in homes):
                 absent.add((page.name, name))
     assert not absent
+
+
+def test_sessions_that_contributors_are_told_of_exist():
+    sessions = re.findall(r"^def (\w+)", (ROOT / "noxfile.py").read_text(), flags=re.M)
+    told = re.findall(r"nox -s (\w+)", (ROOT / "CONTRIBUTING.md").read_text())
+    assert set(told) <= set(sessions)
+    assert {"tests", "long", "lint", "docs", "bench"} <= set(told)
