@@ -88,7 +88,7 @@ FILES = [
     (1, "predict sub new.csv", "'sub' is a directory"),
     (1, "predict model.dtgfn few.csv", "The table lacks 'colour', which the model is fitted with"),
     (1, "predict model.dtgfn text.csv", "'age' was a number in training but now holds 'old'"),
-    (1, "predict bare.dtgfn new.csv", "knows 2 columns by their position, but the table has 3; leave"),
+    (1, "predict bare.dtgfn new.csv", "knows 2 columns by their position, but the table has 3"),
     (1, "predict model.dtgfn new.csv --keep idd", "no column 'idd'; did you mean 'id'?"),
     (1, "predict model.dtgfn new.csv --out new.csv", "would overwrite its own input"),
     (2, "predict model.dtgfn new.csv --out p.xlsx", "The suffix of --out 'p.xlsx' is not one of"),
