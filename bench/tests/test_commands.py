@@ -4,15 +4,21 @@ import json
 import subprocess
 import sys
 
+import dtgfn_bench
 import pytest
 from dtgfn_bench.studies import STUDIES
 from typer.testing import CliRunner
 
+import dtgfn
 from dtgfn.cli.app import app
 
 
 def bench(*arguments):
     return CliRunner().invoke(app, ["bench", *arguments])
+
+
+def test_both_distributions_are_of_one_version():  # a release has one tag
+    assert dtgfn_bench.__version__ == dtgfn.__version__
 
 
 def test_list_names_every_experiment(tmp_path):

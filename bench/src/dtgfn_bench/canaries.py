@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.arrays import Floats
-from dtgfn._support.atomic_write import write_whole
+from dtgfn._support.atomic_write import write_atomically
 from dtgfn_bench.contract import Method, TrainingRows
 from dtgfn_bench.keys import library_versions
 
@@ -101,7 +101,7 @@ def write_canaries(methods: Sequence[Method], path: Path = FILE) -> list[str]:
     made = {method.name: make_canary(method) for method in methods if method.name not in absent}
     whole = {name: asdict(canary) for name, canary in sorted({**kept, **made}.items())}
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in whole.items())
-    write_whole(path, f"{{\n{lines}\n}}\n".encode())
+    write_atomically(path, f"{{\n{lines}\n}}\n".encode())
     return absent
 
 

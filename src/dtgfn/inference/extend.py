@@ -15,9 +15,8 @@ from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.progress import progress_bar
 from dtgfn.data.binning import encode
 from dtgfn.data.tables import Table, as_table, take
-from dtgfn.diagnostics.doubts import warn_if_untrustworthy
+from dtgfn.diagnostics.judgement import warn_if_untrustworthy
 from dtgfn.engines.gfn.settings import SETTING_NAMES, make_settings
-from dtgfn.inference.bagging import Bags
 from dtgfn.inference.infer import ENGINES, check_options, warn_if_cut_short, what_is_left
 from dtgfn.inference.training_data import MAX_WEIGHT, coded_target
 from dtgfn.posterior.importance_weights import effective_sample_size
@@ -81,7 +80,7 @@ def extend_posterior(
     wanted = len(posterior.trees) if n_trees is None else n_trees
     n_trees, time_budget, n_jobs = check_run(wanted, time_budget, n_jobs)
     check_seed(random_state)
-    if isinstance(posterior.solution, Bags):
+    if posterior.is_bagged:
         raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
     binner, classes = posterior.binner, posterior.classes
     if binner is None:
@@ -188,6 +187,21 @@ def reweigh(
 
     What the engine solved for the rows before is not kept. No tree that only the new rows make
     possible is among these, so the more rows are new, the less the weights (``ess``) say.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+    batch : Rows
+        The new rows.
+    sums : float64 [B, N, K] or None
+        The leaf model's sums over the rows before.
+
+    Returns
+    -------
+    TreePosterior, float64 [B, N, K]
+        The reweighted posterior, and the sums over all rows.
+
     """
     trees, score = posterior.trees, posterior.score
     rows = append_rows(posterior.rows, batch)

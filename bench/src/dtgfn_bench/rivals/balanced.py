@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from dtgfn._support.arrays import Floats, Int64s
 from dtgfn_bench.contract import Method, TrainingRows
-from dtgfn_bench.rivals.boosters import catboost_nodes
+from dtgfn_bench.rivals.boosters import fit_catboost
 from dtgfn_bench.rivals.forests import nodes_per_tree
 from dtgfn_bench.seen_classes import OverAllClasses, fit_seen
 
@@ -45,24 +46,6 @@ def fit_forest(rows: TrainingRows, seed: int, *, n_trees: int, extra: bool) -> O
     return fit_seen(rows, fit, nodes_per_tree)
 
 
-def fit_catboost(rows: TrainingRows, seed: int, *, n_trees: int) -> OverAllClasses:
-    """CatBoost's defaults with balanced classes."""
-    import catboost
-
-    def fit(X: Floats, codes: Int64s) -> Any:
-        booster = catboost.CatBoostClassifier(
-            iterations=n_trees,
-            auto_class_weights="Balanced",
-            random_seed=seed,
-            thread_count=1,
-            allow_writing_files=False,
-            verbose=False,
-        )
-        return booster.fit(X, codes)
-
-    return fit_seen(rows, fit, catboost_nodes)
-
-
 METHODS: tuple[Method, ...] = (
     Method(
         name="logistic",
@@ -97,7 +80,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="catboost-balanced",
         label="CatBoost, balanced",
-        fit=fit_catboost,
+        fit=partial(fit_catboost, class_weights="Balanced"),
         note="CatBoost's defaults with balanced class weights.",
         settings={"n_trees": 1000},
         quick={"n_trees": 50},

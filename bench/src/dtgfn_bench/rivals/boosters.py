@@ -61,13 +61,16 @@ def fit_lightgbm(rows: TrainingRows, seed: int, *, n_trees: int) -> OverAllClass
     return fit_seen(rows, Boosted, Boosted.nodes_per_tree)
 
 
-def fit_catboost(rows: TrainingRows, seed: int, *, n_trees: int) -> OverAllClasses:
+def fit_catboost(
+    rows: TrainingRows, seed: int, *, n_trees: int, class_weights: str | None = None
+) -> OverAllClasses:
     """CatBoost's defaults: oblivious trees of depth 6, shared by the classes."""
     import catboost
 
     def fit(X: Floats, codes: Int64s) -> Any:
         booster = catboost.CatBoostClassifier(
             iterations=n_trees,
+            auto_class_weights=class_weights,
             random_seed=seed,
             thread_count=1,
             allow_writing_files=False,

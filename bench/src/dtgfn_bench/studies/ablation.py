@@ -37,7 +37,7 @@ SHOWN = ("log_z_error", "elbo_gap", "eubo_gap")
 
 def measure(problem: Problem, changes: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Distances from the exact posterior of a variant that trains for some seconds."""
-    from dtgfn.diagnostics.doubts import compare
+    from dtgfn.diagnostics import compare
     from dtgfn.engines.rowsets.partial import neighbours
 
     warnings.simplefilter("ignore")

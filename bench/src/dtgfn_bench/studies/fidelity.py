@@ -14,7 +14,7 @@ from dtgfn_bench.studies.reporting import Report
 
 def measure(problem: Problem, penalty: str, seed: int, seconds: float) -> tuple[list[str], bool]:
     """A row's cells, and whether every target was reached."""
-    from dtgfn.diagnostics.doubts import compare
+    from dtgfn.diagnostics import compare
 
     exact = infer_problem(problem, penalty, "exact", n_trees=10, time_budget=None)
     found = infer_problem(problem, penalty, "gfn", time_budget=seconds, random_state=seed)

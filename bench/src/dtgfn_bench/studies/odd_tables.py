@@ -28,7 +28,7 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.budget import BudgetExceeded
-from dtgfn.diagnostics.doubts import effective_sample_size, trust
+from dtgfn.diagnostics import effective_sample_size, trust
 from dtgfn.inference.infer import infer
 from dtgfn.posterior.prediction import average_outputs, weighted_forest
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-from dtgfn._support.atomic_write import write_whole
+from dtgfn._support.atomic_write import write_atomically
 from dtgfn_bench.origin import commit, machine_class
 from dtgfn_bench.pages import Header, facts
 
@@ -60,5 +60,5 @@ class Report:
         name = f"{self.name}-{self.part}" if self.part else self.name
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{name}.md"
-        write_whole(path, page.encode())
+        write_atomically(path, page.encode())
         return path
