@@ -52,10 +52,10 @@ class Finding:
 
 
 def make_canary(method: Method) -> Canary:
-    """Fit a method at its quick settings and ask it about rows that it has not seen."""
+    """Fit a method at quick settings, or smaller ones, and ask it about rows it has not seen."""
     from threadpoolctl import threadpool_limits
 
-    settings = json.loads(json.dumps({**method.settings, **method.quick}))
+    settings = json.loads(json.dumps({**method.settings, **method.quick, **method.canary}))
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outputs = _outputs(method, settings)

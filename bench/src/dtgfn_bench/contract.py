@@ -55,10 +55,12 @@ class Method:
 
     ``fit(rows, seed, **settings)`` returns a `FittedClassifier`, or a `FittedDetector` of a method
     that ``detects`` anomalies; the runner takes the time.  ``quick`` are the settings that differ
-    in the two-minute version.  ``needs`` names the modules of libraries that ``install`` brings
-    (None: nothing of ours does); without them the table says so.  ``note`` says in one sentence
-    what was run and where it departs from its authors.  ``revision`` is raised by hand when what
-    ``fit`` computes changes on purpose: records of an earlier one are stale.
+    in the two-minute version, ``canary`` those that differ from these again in its canary, because
+    differences in the last bit grow along its chains.  ``needs`` names the modules of libraries
+    that ``install`` brings (None: nothing of ours does); without them the table says so.  ``note``
+    says in one sentence what was run and where it departs from its authors.  ``revision`` is
+    raised by hand when what ``fit`` computes changes on purpose: records of an earlier one are
+    stale.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Method:
     note: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
+    canary: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     install: str | None = "dtgfn-bench"
     ours: bool = False

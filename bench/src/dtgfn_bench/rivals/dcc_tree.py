@@ -253,5 +253,6 @@ METHODS = (
             "max_depth": 6,
         },
         quick={"iterations": 4, "first_shapes": 20, "chains": 1, "warm_up": 60, "max_depth": 5},
+        canary={"warm_up": 8, "draws": 5, "max_depth": 3},
     ),
 )

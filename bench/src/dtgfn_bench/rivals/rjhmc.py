@@ -241,6 +241,7 @@ def fit_hmc_dfi(rows: TrainingRows, seed: int, **settings: int) -> SoftTrees:
 
 
 QUICK = {"chains": 1, "warm_up": 10, "draws": 20, "adaptation": 20}
+SHORT = {"warm_up": 2, "draws": 4, "adaptation": 6, "max_depth": 3}
 
 METHODS = (
     Method(
@@ -256,6 +257,7 @@ METHODS = (
         ),
         settings={"chains": 4, "warm_up": 50, "draws": 150, "adaptation": 80, "max_depth": 6},
         quick=QUICK,
+        canary=SHORT,
     ),
     Method(
         name="hmc-dfi",
@@ -270,5 +272,6 @@ METHODS = (
         ),
         settings={"chains": 4, "warm_up": 40, "draws": 80, "adaptation": 30, "max_depth": 6},
         quick=QUICK,
+        canary=SHORT,
     ),
 )
