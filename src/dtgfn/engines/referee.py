@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.threads import Threads
-from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.trees.batch import TreeBatch, distinct_trees
@@ -53,7 +53,7 @@ def referee(
     """Look at as many row sets as is fair to the work that so many trees were, and rule."""
     problem = make_problem(rows, score, column, n_columns)
     # At depth 2 one tail is enough, and leaves first splits to look at.
-    graph = Graph(problem, 2 if score.max_depth > 2 else 1, Threads(n_jobs))
+    graph = PartialGraph(problem, 2 if score.max_depth > 2 else 1, Threads(n_jobs))
     rng = np.random.default_rng(0)
     look_at(graph, 0, np.zeros(1, np.int64))
     n_left = affordable_nodes(problem, n_trees)
@@ -63,7 +63,7 @@ def referee(
         n_new = 0
         for depth, nodes, cuts in frontier:
             n_new += look_at(graph, depth + 1, np.unique(graph.reach(depth, nodes, cuts)))
-        graph.settle_all(remember=True, hope=False)
+        graph.update_all(remember=True, optimistic=False)
         n_left -= max(n_new, 1)
     floor, ceiling = graph.bounds()
     return Ruling(floor, ceiling, first_split(graph, ceiling, column, n_columns))
@@ -76,14 +76,14 @@ def affordable_nodes(problem: Problem, n_trees: int) -> int:
     return int(np.clip(n_trees * WORK / max(pairs + cells, 1.0), 1, MOST_NODES))
 
 
-def look_at(graph: Graph, depth: int, nodes: Int64s) -> int:
+def look_at(graph: PartialGraph, depth: int, nodes: Int64s) -> int:
     """Make nodes known by their look-ahead, and return how many were not."""
-    new = graph.look_at(depth, nodes)
-    graph.settle(depth, new, remember=True, hope=False)
+    new = graph.expand(depth, nodes)
+    graph.update(depth, new, remember=True, optimistic=False)
     return int(new.size)
 
 
-def first_split(graph: Graph, ceiling: float, column: Int32s, n_columns: int) -> Floats:
+def first_split(graph: PartialGraph, ceiling: float, column: Int32s, n_columns: int) -> Floats:
     """Shares that trees split first on each column at least, and that they do not split."""
     least = np.zeros(n_columns + 1)
     root = graph.levels[0]
@@ -92,7 +92,7 @@ def first_split(graph: Graph, ceiling: float, column: Int32s, n_columns: int) ->
     least[-1] = math.exp(min(float(root.stop[0]) - ceiling, 0.0))
     cuts = slice(int(root.start[0]), int(root.start[0] + root.n_cuts[0]))
     source = column[graph.problem.feature[root.cuts.feature[cuts]]]
-    # Without hope, the flow through a cut is a sum over trees that are known.
+    # Without optimism, the flow through a cut is a sum over trees that are known.
     np.add.at(least, source, np.exp(np.minimum(root.cuts.logit[cuts] - ceiling, 0.0)))
     return least
 

@@ -104,7 +104,7 @@ def extend_posterior(
     }
     time_budget = what_is_left(time_budget, time.monotonic() - started, at_least=0.5)
     if posterior.engine == "gfn":
-        options = {**options, "policy": posterior.solution, "carry": known}
+        options = {**options, "policy": posterior.solution, "warm_start": known}
         if posterior.solution is not None:
             time_budget, options = a_little(time_budget, options)
     with progress_bar(verbose) as progress:

@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support.arrays import Int32s
 from dtgfn._support.checks import check_choice, check_count, check_run, check_seed
 from dtgfn._support.progress import progress_bar
 from dtgfn.data.binning import Binning
 from dtgfn.data.tables import as_table
 from dtgfn.data.targets import as_target
 from dtgfn.diagnostics.doubts import UntrustworthyFit, warn_if_untrustworthy
+from dtgfn.engines.contract import Run
 from dtgfn.engines.exact import infer_exact
+from dtgfn.engines.gfn.engine import GFN
 from dtgfn.engines.gfn.settings import SETTING_NAMES
 from dtgfn.engines.mcmc.engine import infer_mcmc
 from dtgfn.engines.smc.engine import infer_smc
@@ -30,14 +33,15 @@ from dtgfn.inference.temperature import LeaveOneOut, choose_temperature, leave_o
 from dtgfn.inference.training_data import make_training_data
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaves import DirichletLeaf, LeafModel
-from dtgfn.trees.score import SplitPenalty, make_score
+from dtgfn.trees.score import Rows, Score, SplitPenalty, make_score
 
 
-def _infer_gfn(*arguments: Any, **options: Any) -> TreePosterior:
-    # Only this engine needs torch, which takes a while to import.
-    from dtgfn.engines.gfn.engine import infer_gfn
-
-    return infer_gfn(*arguments, **options)
+def _infer_gfn(
+    rows: Rows, score: Score, *, column: Int32s, n_columns: int, **given: Any
+) -> TreePosterior:
+    names = ("n_trees", "random_state", "time_budget", "n_jobs", "progress")
+    run = Run(column=column, n_columns=n_columns, **{k: given.pop(k) for k in names if k in given})
+    return GFN.infer(rows, score, run, GFN.read_options(given))
 
 
 MOMENT = 0.25  # seconds
@@ -261,7 +265,7 @@ def at_best_temperature(
 
 BAG_ONLY = ("n_bags", "column_share")
 ENGINE_OPTIONS = {
-    "gfn": ("preset", "callbacks", "checkpoint", "policy", *SETTING_NAMES),
+    "gfn": GFN.option_names,
     "exact": ("memory_budget",),
     "mcmc": ("n_chains", "n_steps"),
     "smc": ("n_particles", "n_sweeps"),

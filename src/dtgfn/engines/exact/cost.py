@@ -22,7 +22,7 @@ from dtgfn._support.budget import (
 from dtgfn._support.threads import run_here
 from dtgfn.engines.rowsets.graph import (
     Edges,
-    Level,
+    RowSets,
     count_edges,
     expand,
     expansion_bytes,
@@ -71,7 +71,7 @@ def estimate_cost(
     n_walks = n_walks if n_steps else 1
     rng = np.random.default_rng(0)
     n_sets, n_edges = np.zeros((n_walks, n_steps + 1)), np.zeros((n_walks, n_steps))
-    ends: list[Level] = []
+    ends: list[RowSets] = []
     root = root_level(problem)
     from_root = expand(problem, root, run_here) if n_steps else None
     for walk in range(n_walks):
@@ -128,7 +128,7 @@ def _orders(sides: list[Bools]) -> float:
 
 
 def _tail_seconds(
-    problem: Problem, tail_levels: int, weight: npt.NDArray[np.float64], ends: list[Level]
+    problem: Problem, tail_levels: int, weight: npt.NDArray[np.float64], ends: list[RowSets]
 ) -> float:
     """Time the tails of some walks and scale: their cost goes with the (squared) number of cuts."""
     if tail_levels == 0:
@@ -136,7 +136,7 @@ def _tail_seconds(
     if problem.score.max_depth == tail_levels:
         # The root is the only set: timing it would be doing the work, and one thread does it.
         return SECONDS_PER_PAIR * problem.max_cuts**tail_levels
-    together = Level(*(np.concatenate([getattr(e, n) for e in ends]) for n in ("bits", "keys")))
+    together = RowSets(*(np.concatenate([getattr(e, n) for e in ends]) for n in ("bits", "keys")))
     counts = count_edges(problem, together, run_here)
     work = _tail_work(problem, tail_levels, counts, together)
     smallest = np.argsort(work)
@@ -150,7 +150,7 @@ def _tail_seconds(
 
 
 def _tail_work(
-    problem: Problem, tail_levels: int, counts: Int32s, level: Level
+    problem: Problem, tail_levels: int, counts: Int32s, level: RowSets
 ) -> npt.NDArray[np.float64]:
     """What the tails of row sets [K] with so many cuts look at: rows, and what cuts are worth."""
     n_rows = np.bitwise_count(level.bits).sum(axis=1, dtype=np.float64)

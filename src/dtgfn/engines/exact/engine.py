@@ -18,7 +18,7 @@ from dtgfn.engines.exact.cost import estimate_cost, refuse_if_hopeless
 from dtgfn.engines.rowsets.best import best_tree
 from dtgfn.engines.rowsets.graph import (
     Edges,
-    Level,
+    RowSets,
     count_edges,
     expand,
     expansion_bytes,
@@ -164,7 +164,7 @@ def compile_loops(
 def solve(problem: Problem, tail_levels: int, budget: Budget) -> Graph:
     """Build the graph from the root down, then value it from the tails up."""
     max_depth = problem.score.max_depth
-    levels: list[Level] = [root_level(problem)]
+    levels: list[RowSets] = [root_level(problem)]
     edges: list[Edges] = []
     for _ in range(max_depth - tail_levels):
         counts = count_edges(problem, levels[-1], budget.run_anyhow("counting cuts"))

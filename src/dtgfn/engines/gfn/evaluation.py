@@ -21,17 +21,17 @@ SETTLED = 0.1  # nats
 NEGLIGIBLE = 1e-3  # nats: less is no improvement, however precisely it is known
 
 
-def evaluate(state: TrainState, ends: float = math.inf) -> None:
+def evaluate(state: TrainState, deadline: float = math.inf) -> None:
     """Draw trees, as long as the clock allows, and append what they tell to the history."""
-    settings, training_ends = state.settings, state.sampler.ends
+    settings, training_deadline = state.settings, state.sampler.deadline
     # By step, so that a run that is taken up draws the same ones.
     rng = np.random.default_rng([state.evaluation_seed, state.step])
-    state.sampler.ends = min(ends, training_ends)
+    state.sampler.deadline = min(deadline, training_deadline)
     try:
         with torch.no_grad():
             draws = state.sampler.draw(settings.n_evaluate, rng)
     finally:
-        state.sampler.ends = training_ends
+        state.sampler.deadline = training_deadline
     log_weight = draws.log_weight(state.score.temperature)
     state.best.add(draws.trees, draws.log_reward)
     entry = {
@@ -104,7 +104,7 @@ def settled(history: list[dict[str, Any]]) -> bool | None:
     return bool(np.mean(known[-quarter:]) - np.mean(known[-2 * quarter : -quarter]) < SETTLED)
 
 
-def by_depth(sampler: Sampler, trees: TreeBatch, rng: np.random.Generator) -> list[float]:
+def loss_by_depth(sampler: Sampler, trees: TreeBatch, rng: np.random.Generator) -> list[float]:
     """Mean squared balance residual of trajectories to some trees, by depth of the decision."""
     if len(trees) == 0:
         return []
@@ -117,7 +117,7 @@ def by_depth(sampler: Sampler, trees: TreeBatch, rng: np.random.Generator) -> li
     return [float(square[depth == d].mean()) for d in range(int(depth.max(initial=-1)) + 1)]
 
 
-def describe(state: TrainState) -> str:
+def progress_line(state: TrainState) -> str:
     """Say in a line how training goes."""
     entry = state.history[-1] if state.history else {}
     loss = state.loss if state.losses else entry.get("loss")

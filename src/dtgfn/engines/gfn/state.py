@@ -1,9 +1,12 @@
-"""TrainState: everything that training goes on from, be it in memory or in a file."""
+"""TrainState: everything that training goes on from, be it in memory, in a file or on more rows."""
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import math
-from dataclasses import dataclass, field, fields
+import time
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,11 @@ import torch
 from dtgfn.engines.gfn.replay import ReplayBuffer
 from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import CHANGEABLE, Settings
-from dtgfn.trees.score import Score
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.score import Rows, Score, merge_rows
+
+FOLLOWED = 0.5  # share of the time in which trees may be followed
+AT_ONCE = 10
 
 
 @dataclass
@@ -39,11 +46,11 @@ class TrainState:
     history : list of dict
         One entry per evaluation, plain JSON values; None stands for what is not finite.
     best : ReplayBuffer
-        The one best tree seen. Not always one of ``replay``: a sampler whose ``whole_trees`` is
-        False ends its trajectories in trees that stand for all of their continuations.
-    carried : bool
+        The one best tree seen. Not always one of ``replay``: a sampler whose ``complete_trees``
+        is False ends its trajectories in trunks that stand for all of their continuations.
+    warm_started : bool
         Whether training began with what training on other rows had learned.
-    whole : bool
+    between_steps : bool
         Whether the last step, and the evaluation after it, was not broken off in its middle.
 
     """
@@ -63,8 +70,8 @@ class TrainState:
     n_skipped: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     best: ReplayBuffer = field(default_factory=lambda: ReplayBuffer(1))
-    carried: bool = False
-    whole: bool = True
+    warm_started: bool = False
+    between_steps: bool = True
 
     @property
     def loss(self) -> float:
@@ -119,3 +126,49 @@ def first_difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
         if name not in CHANGEABLE and before.get(name) != now[name]:
             return f"{name}={before.get(name)!r}, not {now[name]!r}"
     return None
+
+
+def data_fingerprint(rows: Rows, score: Score) -> str:
+    """Name the target: equal exactly for equal tables (in any order of rows) and equal scores."""
+    merged = merge_rows(rows)
+    digest = hashlib.sha256(repr((score, merged.codes.shape)).encode())
+    for array in (merged.codes, merged.target, merged.weight):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def warm_start(
+    state: TrainState, before: TrainState | None, known: TreePosterior, seconds: float | None
+) -> None:
+    """Bring a fresh state to where the state ``before``, of other rows of the table, ended.
+
+    The network goes on as it is, with its optimizer; log Z is what ``known``, trees of before
+    weighed for the rows of now, say it is. Replayed trees are followed on these rows, the best of
+    them first and as long as a share of ``seconds`` lasts, so that what they pass is known, and
+    replayed with the rewards they have now. Steps and history begin anew.
+    """
+    deadline = np.inf if seconds is None else time.monotonic() + FOLLOWED * seconds
+    if before is not None:
+        difference = first_difference(asdict(before.settings), asdict(state.settings))
+        if difference is not None:
+            raise ValueError(
+                f"The policy was trained on earlier rows with {difference}; "
+                "set it back, or fit anew."
+            )
+        if state.sampler.warm_start(before.sampler):
+            # A copy: Adam changes its moments in place.
+            state.optimizer.load_state_dict(copy.deepcopy(before.optimizer.state_dict()))
+        state.warm_started = True
+        if np.isfinite(known.log_evidence):
+            with torch.no_grad():
+                state.sampler.log_z.fill_(known.log_evidence)
+    # Or the best tree known could be forgotten.
+    state.sampler.retrace(known.best_tree, state.rng)
+    state.best.add(known.best_tree, np.array([known.best_log_reward]))
+    replayed = before.replay.trees if before is not None else known.trees[:0]
+    for first in range(0, len(replayed), AT_ONCE):
+        if time.monotonic() > deadline:
+            break
+        paths = state.sampler.retrace(replayed[first : first + AT_ONCE], state.rng)
+        state.replay.add(paths.trees, paths.log_reward)
+    state.sampler.finish()

@@ -19,12 +19,12 @@ import torch
 
 from dtgfn._support.progress import Progress, silent
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
-from dtgfn.engines.gfn.checkpoint import Checkpoint, Saver
-from dtgfn.engines.gfn.evaluation import describe, evaluate, plateaued
-from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
+from dtgfn.engines.gfn.checkpoint import Saver
+from dtgfn.engines.gfn.evaluation import evaluate, plateaued, progress_line
+from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES, Residuals
 from dtgfn.engines.gfn.replay import ReplayBuffer
-from dtgfn.engines.gfn.sampler import Residuals, Sampler
-from dtgfn.engines.gfn.settings import Settings
+from dtgfn.engines.gfn.sampler import Sampler
+from dtgfn.engines.gfn.settings import Checkpoint, Settings
 from dtgfn.engines.gfn.state import TrainState, first_difference, network_parameters, start_state
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, Score
@@ -155,12 +155,12 @@ class _Clock:
         self._earlier = state.seconds - used  # by runs that this budget is not for
 
     @property
-    def ends(self) -> float:
+    def deadline(self) -> float:
         """When the time is up."""
         return math.inf if self.budget is None else self._origin + self.budget
 
     @property
-    def evaluation_ends(self) -> float:
+    def evaluation_deadline(self) -> float:
         """When an evaluation that begins now has taken its share of the time."""
         share = math.inf if self.budget is None else EVALUATION_SHARE * self.budget
         return time.monotonic() + share
@@ -194,38 +194,38 @@ def _run(
     """Step until there is a reason not to; return it."""
     try:
         because = None if watchers.call("on_start", state) else "callback"
-        state.sampler.ends = clock.ends
-        if because is None and state.step == 0 and not (state.evaluated or state.carried):
+        state.sampler.deadline = clock.deadline
+        if because is None and state.step == 0 and not (state.evaluated or state.warm_started):
             _begin(state, clock)
         while because is None and (because := _reason_to_stop(state, clock)) is None:
             state.epsilon = epsilon_at(state.settings, state.step, clock.time_share)
-            state.whole = False
+            state.between_steps = False
             step(state)
             clock.tick()
             if state.step % state.settings.evaluate_every == 0:
-                evaluate(state, clock.evaluation_ends)
-            state.whole = True
-            progress("training", clock.share, describe(state))
+                evaluate(state, clock.evaluation_deadline)
+            state.between_steps = True
+            progress("training", clock.share, progress_line(state))
             if saver is not None:
                 saver.after_step(state)
             because = None if watchers.call("on_step", state) else "callback"
         if because == "finished" and not state.evaluated:
             # not at other ends: a longer run would not have it
-            evaluate(state, clock.evaluation_ends)
+            evaluate(state, clock.evaluation_deadline)
     except KeyboardInterrupt:
         because = "interrupted"
     finally:
-        state.sampler.ends = math.inf
+        state.sampler.deadline = math.inf
     clock.tick()
     if saver is not None:
         saver.save(state)
-    progress("training", 1.0, describe(state))
+    progress("training", 1.0, progress_line(state))
     return because
 
 
 def _begin(state: TrainState, clock: _Clock) -> None:
     """Look at the untrained policy, and start log Z from there."""
-    evaluate(state, clock.evaluation_ends)
+    evaluate(state, clock.evaluation_deadline)
     start = state.settings.log_z_start
     start = state.history[-1]["log_evidence"] if start is None else start
     if start is not None:
@@ -259,15 +259,17 @@ def step(state: TrainState) -> None:
     if len(replayed):
         trajectories.append(sampler.retrace(replayed, state.rng))
     objective = OBJECTIVES[settings.objective]
-    for _ in range(settings.updates_per_step):
-        residuals = sampler.residuals(trajectories, objective.with_flows)
+    n_updates = settings.updates_per_step
+    for update in range(1, n_updates + 1):
+        n_update = state.step * n_updates + update
+        residuals = sampler.residuals(trajectories, objective.with_flows, n_update)
         if residuals.mask.any():  # or nothing was left to decide
             _descend(state, objective.loss(residuals, SHAPES[settings.loss]))
             if not objective.learns_log_z:
                 _guess_log_z(sampler, residuals)
     state.learned = sampler.learn(trajectories)
     state.replay.add(trajectories[0].trees, trajectories[0].log_reward)
-    if sampler.whole_trees:
+    if sampler.complete_trees:
         state.best.add(trajectories[0].trees, trajectories[0].log_reward)
     state.step += 1
 

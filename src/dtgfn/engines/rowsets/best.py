@@ -6,7 +6,7 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.threads import run_here
-from dtgfn.engines.rowsets.graph import Edges, Level, Run, expand, take_edges
+from dtgfn.engines.rowsets.graph import Edges, RowSets, Run, expand, take_edges
 from dtgfn.engines.rowsets.inside import Values, edge_log_weights, log_stop_weights, tail_values
 from dtgfn.engines.rowsets.problem import Problem
 from dtgfn.engines.rowsets.support import Graph
@@ -38,7 +38,7 @@ def best_tree(problem: Problem, graph: Graph, in_order: Run, anyhow: Run) -> Tre
 
 def add_best_splits(
     problem: Problem,
-    this: Level,
+    this: RowSets,
     path: tuple[int, ...],
     splits: Splits,
     in_order: Run,
@@ -66,7 +66,7 @@ def middle_split(problem: Problem, edges: Edges, chosen: int) -> tuple[int, int]
 
 
 def _best_edge(
-    problem: Problem, level: Level, edges: Edges, children: Values, depth: int
+    problem: Problem, level: RowSets, edges: Edges, children: Values, depth: int
 ) -> int | None:
     """Return the edge of one row set with the best weight, or None where stopping is no worse."""
     if edges.feature.size == 0:

@@ -16,7 +16,7 @@ Run = Callable[[Callable[[int, int], None], int], None]
 
 
 @dataclass(frozen=True)
-class Level:
+class RowSets:
     """K distinct row sets: bits [K, W] and their two-word keys [K, 2]."""
 
     bits: UInt64s
@@ -25,9 +25,9 @@ class Level:
     def __len__(self) -> int:
         return int(self.bits.shape[0])
 
-    def take(self, index: Int64s) -> Level:
+    def take(self, index: Int64s) -> RowSets:
         """Keep the row sets at these positions."""
-        return Level(self.bits[index], self.keys[index])
+        return RowSets(self.bits[index], self.keys[index])
 
 
 class Edges(NamedTuple):
@@ -46,8 +46,8 @@ class Edges(NamedTuple):
     right: Int32s
 
 
-class Nursery(NamedTuple):
-    """Where the children of a level gather: an open-addressing table over their keys."""
+class RowSetTable(NamedTuple):
+    """Distinct row sets that gather one by one: an open-addressing hash table over their keys."""
 
     slots: Int32s
     bits: UInt64s
@@ -55,16 +55,16 @@ class Nursery(NamedTuple):
     used: Int32s  # [1] how many there are
 
 
-def root_level(problem: Problem) -> Level:
+def root_level(problem: Problem) -> RowSets:
     """Return the level that holds only the set of all rows."""
-    return level_of(problem, problem.root_bits[None, :].copy())
+    return row_sets_of(problem, problem.root_bits[None, :].copy())
 
 
-def level_of(problem: Problem, bits: UInt64s) -> Level:
+def row_sets_of(problem: Problem, bits: UInt64s) -> RowSets:
     """Return the level of these row sets, with their keys made again."""
     keys = np.zeros((bits.shape[0], 2), dtype=np.uint64)
     name_sets(bits, problem.keys, keys)
-    return Level(bits, keys)
+    return RowSets(bits, keys)
 
 
 def no_edges(n_sets: int) -> Edges:
@@ -148,22 +148,22 @@ def count_cuts(first: int, last: int, bits: UInt64s, loops: Loops, counts: Int32
 
 
 @njit(cache=True, nogil=True)
-def find_or_add(key0: np.uint64, key1: np.uint64, bits: UInt64s, nursery: Nursery) -> int:
+def find_or_add(key0: np.uint64, key1: np.uint64, bits: UInt64s, table: RowSetTable) -> int:
     """Position of a row set among the children, which it joins if it is new."""
-    mask = np.uint64(nursery.slots.shape[0] - 1)
+    mask = np.uint64(table.slots.shape[0] - 1)
     slot = key0 & mask
-    while nursery.slots[slot] >= 0:
-        child = nursery.slots[slot]
-        if nursery.keys[child, 0] == key0 and nursery.keys[child, 1] == key1:
+    while table.slots[slot] >= 0:
+        child = table.slots[slot]
+        if table.keys[child, 0] == key0 and table.keys[child, 1] == key1:
             return child
         slot = (slot + np.uint64(1)) & mask
-    child = nursery.used[0]
-    nursery.slots[slot] = child
-    nursery.used[0] = child + 1
-    nursery.keys[child, 0] = key0
-    nursery.keys[child, 1] = key1
+    child = table.used[0]
+    table.slots[slot] = child
+    table.used[0] = child + 1
+    table.keys[child, 0] = key0
+    table.keys[child, 1] = key1
     for w in range(bits.shape[0]):
-        nursery.bits[child, w] = bits[w]
+        table.bits[child, w] = bits[w]
     return child
 
 
@@ -176,7 +176,7 @@ def fill_edges(
     row_keys: UInt64s,
     loops: Loops,
     edges: Edges,
-    nursery: Nursery,
+    table: RowSetTable,
 ) -> None:
     """Write the edges of row sets first..last-1 and gather their children."""
     n_features, n_rows = loops.ranks.shape
@@ -208,8 +208,8 @@ def fill_edges(
                     edges.feature[e] = f
                     edges.low[e] = loops.rank_code[f, previous]
                     edges.high[e] = loops.rank_code[f, rank]
-                    edges.left[e] = find_or_add(left0, left1, left_bits, nursery)
-                    edges.right[e] = find_or_add(right0, right1, right_bits, nursery)
+                    edges.left[e] = find_or_add(left0, left1, left_bits, table)
+                    edges.right[e] = find_or_add(right0, right1, right_bits, table)
                     e += 1
                 previous = rank
                 row = bucket[rank]
@@ -221,7 +221,7 @@ def fill_edges(
                     row = following[row]
 
 
-def count_edges(problem: Problem, level: Level, run: Run) -> Int32s:
+def count_edges(problem: Problem, level: RowSets, run: Run) -> Int32s:
     """Count the distinct cuts of each row set of a level [K]."""
     counts = np.empty(len(level), dtype=np.int32)
     run(lambda i, j: count_cuts(i, j, level.bits, problem.loops, counts), len(level))
@@ -234,8 +234,8 @@ def expansion_bytes(problem: Problem, n_edges: float) -> float:
 
 
 def expand(
-    problem: Problem, level: Level, run: Run, counts: Int32s | None = None
-) -> tuple[Edges, Level]:
+    problem: Problem, level: RowSets, run: Run, counts: Int32s | None = None
+) -> tuple[Edges, RowSets]:
     """Cut every row set of a level in all distinct ways; return the edges and the next level.
 
     ``run(work, n)`` calls ``work(first, last)`` over 0..n in pieces, in order, one at a time;
@@ -245,14 +245,14 @@ def expand(
     start = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     n_edges = int(start[-1])
     edges = Edges(start, *(np.empty(n_edges, np.int32) for _ in range(5)))
-    nursery = Nursery(
+    table = RowSetTable(
         slots=np.full(1 << max(4, (2 * n_edges).bit_length() + 1), -1, np.int32),
         # Never more children than edge ends; pages that are not used are not touched.
         bits=np.empty((2 * n_edges, problem.n_words), np.uint64),
         keys=np.empty((2 * n_edges, 2), np.uint64),
         used=np.zeros(1, np.int32),
     )
-    tables = (level.bits, level.keys, problem.keys, problem.loops, edges, nursery)
+    tables = (level.bits, level.keys, problem.keys, problem.loops, edges, table)
     run(lambda first, last: fill_edges(first, last, *tables), len(level))
-    used = int(nursery.used[0])
-    return edges, Level(nursery.bits[:used].copy(), nursery.keys[:used].copy())
+    used = int(table.used[0])
+    return edges, RowSets(table.bits[:used].copy(), table.keys[:used].copy())

@@ -19,7 +19,7 @@ from numba import njit
 
 from dtgfn._support.arrays import Floats, UInt64s
 from dtgfn._support.threads import Halting
-from dtgfn.engines.rowsets.graph import Edges, Level, Run, sum_rows
+from dtgfn.engines.rowsets.graph import Edges, RowSets, Run, sum_rows
 from dtgfn.engines.rowsets.one_level import sum_one_level
 from dtgfn.engines.rowsets.problem import Loops, Problem
 from dtgfn.engines.rowsets.two_levels import sum_two_levels
@@ -62,7 +62,7 @@ def values_bytes(problem: Problem, n_sets: float, levels_left: int) -> float:
 
 
 def tail_values(
-    problem: Problem, level: Level, levels_left: int, run: Run, with_columns: bool = True
+    problem: Problem, level: RowSets, levels_left: int, run: Run, with_columns: bool = True
 ) -> Values:
     """Values of the lowest level of a graph: at most two levels left with a table, else one.
 
@@ -98,7 +98,7 @@ def leaf_log_marginals(first: int, last: int, bits: UInt64s, loops: Loops, out: 
 
 
 def log_stop_weights(
-    problem: Problem, level: Level, depth: int, can_split: npt.NDArray[np.bool_], run: Run
+    problem: Problem, level: RowSets, depth: int, can_split: npt.NDArray[np.bool_], run: Run
 ) -> Floats:
     """Tempered log weight of stopping at each row set of a level [K]."""
     out = np.empty(len(level))
@@ -184,7 +184,7 @@ def combine_level(
 
 
 def level_values(
-    problem: Problem, level: Level, edges: Edges, children: Values, levels_left: int, run: Run
+    problem: Problem, level: RowSets, edges: Edges, children: Values, levels_left: int, run: Run
 ) -> Values:
     """Values of a level whose children are known."""
     depth = problem.score.max_depth - levels_left

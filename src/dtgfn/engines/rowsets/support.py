@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int64s, UInt64s
-from dtgfn.engines.rowsets.graph import Edges, Level, Run, no_edges, take_edges
+from dtgfn.engines.rowsets.graph import Edges, RowSets, Run, no_edges, take_edges
 from dtgfn.engines.rowsets.inside import Values, edge_log_weights, log_stop_weights
 from dtgfn.engines.rowsets.problem import Problem
 
@@ -26,7 +26,7 @@ EDGES_AT_ONCE = 100_000  # checked, so that the row sets on both sides stay a fe
 class Graph:
     """The solved graph: levels from the root down, the edges between them and their values."""
 
-    levels: list[Level]
+    levels: list[RowSets]
     edges: list[Edges]
     values: list[Values]
 
@@ -66,7 +66,7 @@ def build_support(problem: Problem, graph: Graph, run: Run) -> list[SupportLevel
 
 def step_probabilities(
     problem: Problem,
-    level: Level,
+    level: RowSets,
     edges: Edges,
     child_log_z: Floats,
     log_z: Floats,

@@ -18,8 +18,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from torch import nn
 
 from dtgfn._support.arrays import Bools, Float32s, Floats, Int64s
-from dtgfn.engines.gfn.free.actors import Actions, no_actions
-from dtgfn.engines.gfn.free.choice import choose_into
+from dtgfn.engines.gfn.free.actors import Actions, choose_into, no_actions
 from dtgfn.engines.gfn.free.mdp import Forest
 from dtgfn.engines.gfn.free.policy import VALUE_WIDTH, MlpPolicy
 

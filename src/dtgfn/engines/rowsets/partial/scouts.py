@@ -1,4 +1,4 @@
-"""Exploration that finds the mass: scouts go where trees would pass children nobody looked at.
+"""Exploration that finds the mass: scouts go where trees would pass children nobody has expanded.
 
 A scout walks down from the root. At a node it takes a cut with probability proportional to
 P(cut) * open(cut), where open is the probability that a tree taking the cut passes an unknown
@@ -15,13 +15,13 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.partial.flows import LEAST_OPEN, cut_open
-from dtgfn.engines.rowsets.partial.graph import Graph
-from dtgfn.engines.rowsets.partial.lookahead import Cuts
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
 
 
 def send_scouts(
-    graph: Graph, n_scouts: int, rng: np.random.Generator
+    graph: PartialGraph, n_scouts: int, rng: np.random.Generator
 ) -> tuple[list[tuple[int, Int64s, Int64s]], list[Int64s]]:
     """Return the frontier, (depth, nodes, cuts) per depth, and the nodes passed at each depth."""
     frontier, passed = [], []
@@ -46,7 +46,7 @@ def spread(
     scouts: Int64s,
     start: Int64s,
     n_cuts: Int32s,
-    cuts: Cuts,
+    cuts: CutTable,
     flow: Floats,
     below_flow: Floats,
     below_open: Floats,
@@ -111,7 +111,7 @@ def spread(
 
 
 @njit(cache=True, nogil=True)
-def is_unknown(e: int, cuts: Cuts, below_flow: Floats) -> bool:
+def is_unknown(e: int, cuts: CutTable, below_flow: Floats) -> bool:
     """Whether one of the cut's children has not been looked at."""
     for side in range(2):
         child = cuts.child[e, side]

@@ -12,17 +12,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from dtgfn._support.arrays import Int32s, Int64s
+from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn.engines.gfn.free.actors import (
     N_CHANCES,
     Actor,
     TorchActor,
     distinct_paths,
+    log_probability,
     make_paths,
     stop_logits,
     valid_cuts,
 )
-from dtgfn.engines.gfn.free.choice import log_probability
 from dtgfn.engines.gfn.free.compiled import CompiledActor, one_blas_thread
 from dtgfn.engines.gfn.free.mdp import STOP, Forest, Nodes, cuts_by_feature, make_table
 from dtgfn.engines.gfn.free.policy import ARCHITECTURES, MlpPolicy, Policy, Sizes
@@ -32,7 +32,8 @@ from dtgfn.engines.gfn.free.trajectories import (
     retrace,
     take_step,
 )
-from dtgfn.engines.gfn.sampler import Draws, Residuals, draw_in_time, joined, seeded_network
+from dtgfn.engines.gfn.objectives import Residuals, join_residuals
+from dtgfn.engines.gfn.sampler import Draws, draw_in_parts, seeded_network
 from dtgfn.trees.batch import TreeBatch, empty_batch
 from dtgfn.trees.score import Rows, Score, log_likelihood, log_reward
 
@@ -64,8 +65,11 @@ class FreeSampler:
 
     """
 
-    whole_trees = True
-    ends = math.inf
+    complete_trees = True
+    knows_tree_probability = False  # many trajectories lead to a tree
+    summed_levels = 0
+    exact = False
+    deadline = math.inf
 
     def __init__(
         self,
@@ -121,9 +125,11 @@ class FreeSampler:
         """Return trajectories that end in these trees, drawn backwards with P_B."""
         return self._with_training_reward(retrace(self.table, trees, rng), rng)
 
-    def residuals(self, trajectories: list[FreeTrajectories], with_flows: bool) -> Residuals:
+    def residuals(
+        self, trajectories: list[FreeTrajectories], with_flows: bool, n_update: int = 0
+    ) -> Residuals:
         """Residuals of all transitions."""
-        return joined([self._residuals(part, with_flows) for part in trajectories])
+        return join_residuals([self._residuals(part, with_flows) for part in trajectories])
 
     def _residuals(self, trajectories: FreeTrajectories, with_flows: bool) -> Residuals:
         """Residuals of all transitions, from one pass over all nodes and states."""
@@ -159,7 +165,7 @@ class FreeSampler:
         def draw(size: int) -> Draws:
             return _without_nodes(self.rollout(size, 0.0, rng))
 
-        return draw_in_time(draw, n_trees, DRAWN_AT_ONCE, self.ends)
+        return draw_in_parts(draw, n_trees, DRAWN_AT_ONCE, self.deadline)
 
     def depths(self, trajectories: FreeTrajectories) -> Int32s:
         """Depth [B, K] of the leaf that each split is made at, -1 for stops."""
@@ -174,6 +180,17 @@ class FreeSampler:
         """Minus infinity: nothing is known beyond the trees drawn."""
         return -np.inf
 
+    def best_known(self) -> None:
+        """Nothing is known beyond the trees drawn."""
+
+    def log_prob(self, trees: TreeBatch) -> Floats:
+        """Nan [B]: many trajectories lead to a tree, and nobody sums over them."""
+        return np.full(len(trees), np.nan)
+
+    def diagnostics(self) -> dict[str, float]:
+        """Nothing of its own."""
+        return {}
+
     def bounds(self) -> tuple[float, float]:
         """Nothing is known beyond the trees drawn."""
         return -math.inf, math.inf
@@ -183,12 +200,12 @@ class FreeSampler:
         """Never: gradients may always go on."""
         return False
 
-    def carry(self, before: FreeSampler) -> bool:
+    def warm_start(self, before: FreeSampler) -> bool:
         """Take the network of a sampler trained on other rows of the same table."""
         self.network.load_state_dict(before.network.state_dict())
         return True
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Do nothing: the network is always up to date."""
 
     def memory(self) -> dict[str, npt.NDArray[Any]]:

@@ -16,7 +16,6 @@ subtrees.
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -24,52 +23,40 @@ from numba import njit
 from torch import Tensor, nn
 
 from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s
+from dtgfn.engines.gfn.fixed.estimates import FlowEstimates, child_inputs, node_inputs
 from dtgfn.engines.gfn.fixed.paths import Paths
-from dtgfn.engines.gfn.fixed.policy import ResidualNetwork, describe
-from dtgfn.engines.gfn.sampler import Residuals
-from dtgfn.engines.rowsets.partial.ceilings import ceilings_of
-from dtgfn.engines.rowsets.partial.graph import Graph
-from dtgfn.engines.rowsets.partial.levels import Level, known_nodes
-from dtgfn.engines.rowsets.partial.lookahead import Cuts
-
-
-class FlowModel(Protocol):
-    """What the residuals are of: a graph of row sets and a network over them."""
-
-    graph: Graph
-    network: ResidualNetwork
-    log_z: nn.Parameter
-    remember: bool
-    seed: int
-    n_replays: int
-
+from dtgfn.engines.gfn.objectives import Residuals
+from dtgfn.engines.rowsets.partial.cuts import CutTable
+from dtgfn.engines.rowsets.partial.flows import ceilings_of
+from dtgfn.engines.rowsets.partial.graph import Level, PartialGraph, known_nodes
 
 Group = tuple[int, Int64s]  # a depth and nodes of its level
 
 TOP_CUTS = 64  # gradients of a sum over cuts go through its largest terms
 
 
-def path_residuals(sampler: FlowModel, paths: Paths, n_replayed: int) -> Residuals:
+def path_residuals(
+    flows: FlowEstimates, log_z: Tensor, paths: Paths, replayed: list[Group]
+) -> Residuals:
     """Return delta [B, K] over the row sets of each path, in preorder; tails included.
 
-    Rows that follow the B are known nodes for themselves, ``n_replayed`` in all.
+    Rows that follow the B are known nodes for themselves, those of ``replayed``.
     """
     n_trees, width = paths.trees.feature.shape
-    visited, position, end = places_of(sampler.graph, paths)
-    groups, places = [], []
+    visited, position, end = residual_positions(flows.graph, paths)
+    groups, positions = [], []
     for depth, here in enumerate(paths.visits):
         seen = visited[here.tree, here.slot]
         nodes, member = np.unique(here.node[seen], return_inverse=True)
         groups.append((depth, nodes))
-        place = here.tree * width + position[here.tree, here.slot]
-        places.append((member.ravel(), place[seen]))
-    replayed = replayed_nodes(sampler, n_replayed)
-    delta = group_residuals(sampler, groups + replayed)
-    device = sampler.log_z.device
+        flat_position = here.tree * width + position[here.tree, here.slot]
+        positions.append((member.ravel(), flat_position[seen]))
+    delta = group_residuals(flows, log_z, groups + replayed)
+    device = log_z.device
     flat, used = torch.zeros(n_trees * width, device=device), 0
-    for (_, nodes), (member, place) in zip(groups, places, strict=True):
+    for (_, nodes), (member, flat_position) in zip(groups, positions, strict=True):
         if nodes.size:
-            where = torch.from_numpy(place).to(device)
+            where = torch.from_numpy(flat_position).to(device)
             flat = flat.index_put((where,), delta[used + torch.from_numpy(member).to(device)])
         used += nodes.size
     n_alone = delta.numel() - used
@@ -84,7 +71,7 @@ def path_residuals(sampler: FlowModel, paths: Paths, n_replayed: int) -> Residua
     )
 
 
-def places_of(graph: Graph, paths: Paths) -> tuple[Bools, Int64s, Int64s]:
+def residual_positions(graph: PartialGraph, paths: Paths) -> tuple[Bools, Int64s, Int64s]:
     """Return which slots hold known row sets, their preorder, and where the parts below end."""
     visited = np.zeros(paths.trees.feature.shape, dtype=np.bool_)
     for level, here in zip(graph.levels, paths.visits, strict=True):
@@ -92,9 +79,9 @@ def places_of(graph: Graph, paths: Paths) -> tuple[Bools, Int64s, Int64s]:
     return visited, *preorder(paths.trees.left, visited)
 
 
-def path_depths(graph: Graph, paths: Paths) -> Int32s:
+def path_depths(graph: PartialGraph, paths: Paths) -> Int32s:
     """Depth of the row set behind each residual [B, K], -1 where there is none."""
-    visited, position, _ = places_of(graph, paths)
+    visited, position, _ = residual_positions(graph, paths)
     depths = np.full(position.shape, -1, np.int32)
     for depth, here in enumerate(paths.visits):
         seen = visited[here.tree, here.slot]
@@ -102,81 +89,72 @@ def path_depths(graph: Graph, paths: Paths) -> Int32s:
     return depths
 
 
-def replayed_nodes(sampler: FlowModel, n_nodes: int) -> list[Group]:
+def draw_known_nodes(graph: PartialGraph, n_nodes: int, rng: np.random.Generator) -> list[Group]:
     """Draw known nodes from all levels below the root."""
-    levels = sampler.graph.levels[1:]
-    known = [known_nodes(level) for level in levels]
+    known = [known_nodes(level) for level in graph.levels[1:]]
     ends = np.cumsum([0, *(part.size for part in known)])
     if n_nodes == 0 or ends[-1] == 0:
         return []
-    sampler.n_replays += 1
-    rng = np.random.default_rng([sampler.seed, sampler.n_replays])
     # Half from all nodes alike, half from all levels alike: upper ones are few, and matter more.
     some = rng.integers(0, ends[-1], n_nodes)
     level = np.searchsorted(ends, some, side="right") - 1
     filled = np.flatnonzero(np.diff(ends))
     level[::2] = filled[rng.integers(0, filled.size, level[::2].size)]
-    place = (rng.random(n_nodes) * np.diff(ends)[level]).astype(np.int64)
-    return [(int(d) + 1, known[d][place[level == d]]) for d in filled]
+    index = (rng.random(n_nodes) * np.diff(ends)[level]).astype(np.int64)
+    return [(int(d) + 1, known[d][index[level == d]]) for d in filled]
 
 
-def group_residuals(sampler: FlowModel, groups: list[Group]) -> Tensor:
+def group_residuals(flows: FlowEstimates, log_z: Tensor, groups: list[Group]) -> Tensor:
     """Return delta [U] of groups of nodes whose flows are known, one after the other."""
-    graph, device = sampler.graph, sampler.log_z.device
-    max_depth, loops = graph.problem.score.max_depth, graph.problem.loops
-    described, look, target = [], [], []
+    graph, device = flows.graph, log_z.device
+    inputs, lookahead, target = [], [], []
     for depth, nodes in groups:
         level = graph.levels[depth]
-        x = describe(level.sums[nodes], level.look[nodes], max_depth - depth, loops)
-        described.append(x)
-        look.append(level.look[nodes])
-        if sampler.remember or depth == graph.n_upper:
+        inputs.append(node_inputs(graph, depth, nodes))
+        lookahead.append(level.lookahead[nodes])
+        if flows.remember or depth == graph.n_upper:
             target.append(torch.from_numpy(level.flow[nodes].astype(np.float32)).to(device))
         else:
-            target.append(network_normaliser(sampler, level, nodes))
-    x, base = np.concatenate(described), np.concatenate(look).astype(np.float32)
-    flow = torch.from_numpy(base).to(device) + sampler.network(torch.from_numpy(x).to(device))
-    if not sampler.remember:  # where the network is the policy, both have the same ceiling
+            target.append(network_normaliser(flows, level, nodes))
+    x, base = np.concatenate(inputs), np.concatenate(lookahead).astype(np.float32)
+    log_flow = torch.from_numpy(base).to(device) + flows.network(torch.from_numpy(x).to(device))
+    if not flows.remember:  # where the network is the policy, both have the same ceiling
         most = np.concatenate([node_ceilings(graph, *group) for group in groups])
-        flow = torch.minimum(flow, torch.from_numpy(most.astype(np.float32)).to(device))
+        log_flow = torch.minimum(log_flow, torch.from_numpy(most.astype(np.float32)).to(device))
     if groups[0][0] == 0:  # the root, whose flow is Z
-        flow = torch.cat([sampler.log_z.float().reshape(1), flow[1:]])
-    return flow - torch.cat(target)
+        log_flow = torch.cat([log_z.float().reshape(1), log_flow[1:]])
+    return log_flow - torch.cat(target)
 
 
-def node_ceilings(graph: Graph, depth: int, nodes: Int64s) -> Floats:
+def node_ceilings(graph: PartialGraph, depth: int, nodes: Int64s) -> Floats:
     """Ceilings [U] of nodes, as their parents see them."""
     level, loops = graph.levels[depth], graph.problem.loops
-    leaf_value = level.look[nodes] - loops.log_stop[depth]
-    return ceilings_of(level.sums[nodes], leaf_value, graph.levels[0].span[0], depth, loops)
+    leaf_value = level.lookahead[nodes] - loops.log_stop[depth]
+    return ceilings_of(level.sums[nodes], leaf_value, graph.levels[0].n_thresholds[0], depth, loops)
 
 
-def network_normaliser(sampler: FlowModel, level: Level, nodes: Int64s) -> Tensor:
+def network_normaliser(flows: FlowEstimates, level: Level, nodes: Int64s) -> Tensor:
     """Log N [U] with gradient through the children of each node's largest cuts."""
-    loops, device = sampler.graph.problem.loops, sampler.log_z.device
+    device = flows.network.device
     width = min(TOP_CUTS, int(level.n_cuts[nodes].max(initial=0)))
     top, rest = largest_cuts(nodes, level.start, level.n_cuts, level.cuts, level.stop, width)
     rest_part = torch.from_numpy(rest.astype(np.float32)).to(device)[:, None]
     if width == 0:
         return rest_part[:, 0]
     some = np.maximum(top, 0)
-    n_sums = level.sums.shape[1]
-    levels_left = sampler.graph.problem.score.max_depth - level.depth - 1
-    sums = level.cuts.sums[some].reshape(-1, n_sums)
-    look = level.cuts.look[some]
-    x = describe(sums, look.reshape(-1), levels_left, loops)
-    residual = sampler.network(torch.from_numpy(x).to(device)).reshape(*some.shape, 2)
-    hoped = torch.from_numpy(look).to(device) + residual
-    hoped = torch.minimum(hoped, torch.from_numpy(level.cuts.ceiling[some]).to(device))
+    x = child_inputs(flows.graph, level, some.reshape(-1))
+    residual = flows.network(torch.from_numpy(x).to(device)).reshape(*some.shape, 2)
+    log_flow = torch.from_numpy(level.cuts.lookahead[some]).to(device) + residual
+    log_flow = torch.minimum(log_flow, torch.from_numpy(level.cuts.ceiling[some]).to(device))
     prior = torch.from_numpy(level.cuts.prior[some].astype(np.float32)).to(device)
-    logit = prior + hoped.sum(dim=-1)
+    logit = prior + log_flow.sum(dim=-1)
     logit = logit.masked_fill(torch.from_numpy(top < 0).to(device), -math.inf)
     return torch.logsumexp(torch.cat([logit, rest_part], dim=1), dim=1)
 
 
 @njit(cache=True, nogil=True)
 def largest_cuts(
-    nodes: Int64s, start: Int64s, n_cuts: Int32s, cuts: Cuts, stop: Floats, width: int
+    nodes: Int64s, start: Int64s, n_cuts: Int32s, cuts: CutTable, stop: Floats, width: int
 ) -> tuple[Int64s, Floats]:
     """Return the cuts [U, width] with the largest flows (-1: none) and the log of the rest [U]."""
     top = np.full((nodes.shape[0], width), -1, np.int64)
