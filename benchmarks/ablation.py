@@ -40,10 +40,10 @@ VARIANTS: dict[str, dict[str, object]] = {
 
 def measure(problem: Problem, options: dict[str, object], seconds: float) -> dict[str, object]:
     from dtgfn.diagnostics.doubts import compare
-    from dtgfn.engines.gfn.fixed import neighbours
+    from dtgfn.engines.rowsets.partial import flows
 
     warnings.simplefilter("ignore")
-    neighbours.REACH = options.pop("reach", neighbours.REACH)
+    flows.REACH = options.pop("reach", flows.REACH)
     exact = infer(problem, "paper", "exact", n_trees=10, time_budget=None)
     infer(problem, "paper", "gfn", n_steps=25, **options)  # compiles all, the network is asked late
     found = infer(problem, "paper", "gfn", time_budget=seconds, random_state=0, **options)

@@ -16,7 +16,7 @@ from problems import Report, training_rows
 from sklearn.datasets import make_classification
 
 from dtgfn import infer
-from dtgfn.engines.gfn.fixed.sampler import FixedSampler
+from dtgfn.engines.gfn.fixed.estimates import Optimism
 
 warnings.simplefilter("ignore")
 
@@ -45,7 +45,7 @@ def main() -> None:
         for cautious in (True, False):
             found = []
             for seed in range(arguments.seeds):
-                hopeful = mock.patch.object(FixedSampler, "_grow_cautious", return_value=None)
+                hopeful = mock.patch.object(Optimism, "shrink", return_value=None)
                 with nullcontext() if cautious else hopeful:
                     posterior = infer(
                         X,

@@ -50,7 +50,7 @@ def infer(table: str, n_thresholds: int, max_depth: int, engine: str, **options:
 
 def main() -> None:
     import dtgfn.engines.exact.engine as exact
-    from dtgfn.engines.rowsets.partial.graph import Graph
+    from dtgfn.engines.rowsets.partial.graph import PartialGraph
     from dtgfn.posterior.importance_weights import effective_sample_size
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -61,7 +61,7 @@ def main() -> None:
     spent: dict[str, float] = {}
     shared, tempered = ("count_edges", "expand"), ("tail_values", "level_values")
     watch(exact, shared + tempered, spent)
-    watch(Graph, ("reach", "look_at"), spent)
+    watch(PartialGraph, ("reach", "expand"), spent)
     for engine, problems in (("exact", EXACT), ("gfn", GFN)):
         for table, t, depth in problems:
             infer(table, 2, 2, engine, n_trees=10)  # compiles

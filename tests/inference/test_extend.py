@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from enumeration import Case
+from gfn_run import run_gfn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
@@ -18,7 +19,6 @@ from dtgfn.data.tables import as_table
 from dtgfn.diagnostics.doubts import UntrustworthyFit
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.callbacks import Callback
-from dtgfn.engines.gfn.engine import infer_gfn
 from dtgfn.inference.extend import append_rows, code_batch, extend_posterior, reweigh, sum_rows
 from dtgfn.inference.training_data import class_places
 from dtgfn.posterior.importance_weights import effective_sample_size
@@ -287,13 +287,13 @@ def test_other_settings_are_refused_with_the_way_out():
         extend_posterior(posterior, X[PARTS[1]], Y[PARTS[1]], objective="tb", n_jobs=1)
 
 
-def test_an_engine_can_carry_over_by_itself():
+def test_an_engine_can_start_warm_by_itself():
     case = random_case(3)
     options = {"column": case.columns, "n_columns": case.n_columns, "n_trees": 30, "n_jobs": 1}
     options |= {"random_state": 0, "time_budget": 5.0}
-    old = infer_gfn(part(case.rows, slice(0, 20)), case.score, **options)
+    old = run_gfn(part(case.rows, slice(0, 20)), case.score, **options)
     known, _ = reweigh(old, part(case.rows, slice(20, 30)))
-    new = infer_gfn(case.rows, case.score, policy=old.solution, carry=known, **options)
+    new = run_gfn(case.rows, case.score, policy=old.solution, warm_start=known, **options)
     answer = infer_exact(case.rows, case.score, column=case.columns, n_columns=case.n_columns)
     assert new.log_evidence == pytest.approx(answer.log_evidence, abs=1e-6)
 

@@ -1,4 +1,4 @@
-"""Bounds of log Z, hope that is lost in time, and trees drawn by the clock."""
+"""Bounds of log Z, optimism that is dropped in time, and trees drawn by the clock."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from dtgfn import infer
 from dtgfn.diagnostics.doubts import trust
 from dtgfn.diagnostics.verdict import verdict
 from dtgfn.engines.exact import infer_exact
-from dtgfn.engines.gfn.fixed.sampler import FixedSampler
-from dtgfn.engines.rowsets.partial.levels import known_nodes
+from dtgfn.engines.gfn.fixed.drawing import draw_in_time
+from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
+from dtgfn.engines.rowsets.partial.graph import known_nodes
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.trees.batch import canonical_keys
 from dtgfn.trees.leaves import DirichletLeaf, NormalLeaf, log_marginal, log_partition_bound
@@ -69,7 +70,7 @@ def make_wild(sampler: FixedSampler) -> None:
     """Let the network promise as much as it can, everywhere."""
     with torch.no_grad():
         sampler.network.layers[-1].bias.fill_(5.0)
-    sampler.step = 100
+    sampler.flows.step = 100
 
 
 def slack(value: float) -> float:
@@ -92,16 +93,16 @@ def test_log_z_is_between_its_bounds_at_any_time(seed, tails, remember):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2]))
-def test_wild_hopes_never_cost_what_is_known(seed, tails):
+def test_wild_promises_never_cost_what_is_known(seed, tails):
     rows, score = random_problem(seed)
     sampler = make_sampler(rows, score, exact_tails=tails)
     rng = np.random.default_rng(seed)
     sampler.learn([sampler.rollout(2, 0.1, rng)])
     make_wild(sampler)
-    sampler.hope.regain(stale=-100)
+    sampler.flows.optimism.restore(stale=-100)
     for level in sampler.graph.levels[:-1]:
-        sampler._refresh(level, np.flatnonzero(~np.isnan(level.flow[: len(level)])))
-    sampler.graph.settle_all(True)
+        sampler.flows.refresh(level, np.flatnonzero(~np.isnan(level.flow[: len(level)])))
+    sampler.graph.update_all(True)
     known, _ = sampler.bounds()
     log_weight = sampler.draw(20, rng).log_weight(score.temperature)
     assert log_weight.mean() >= known - slack(known)
@@ -111,14 +112,14 @@ def test_wild_hopes_never_cost_what_is_known(seed, tails):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2]))
-def test_trees_drawn_without_hope_or_a_look_weigh_all_that_is_known(seed, tails):
+def test_trees_drawn_without_optimism_or_expansion_weigh_all_that_is_known(seed, tails):
     rows, score = random_problem(seed)
     sampler = make_sampler(rows, score, exact_tails=tails)
     rng = np.random.default_rng(seed)
     sampler.learn([sampler.rollout(2, 0.1, rng)])
-    sampler.hope.lose()
+    sampler.flows.optimism.drop()
     known, _ = sampler.bounds()
-    draws = sampler.drawing.draw_in_time(20, rng, 0, math.inf)
+    draws = draw_in_time(sampler.flows, sampler.rows, 20, rng, 0, math.inf)
     assert draws.log_weight(score.temperature).min() >= known - slack(known)
     np.testing.assert_allclose(draws.log_reward, log_reward(draws.trees, rows, score), rtol=1e-9)
 
@@ -160,7 +161,7 @@ def test_trees_cut_short_are_as_frequent_as_their_probability(tails):
     )
     sampler = make_sampler(rows, score, exact_tails=tails)
     sampler.learn([sampler.rollout(1, 0.1, rng)])
-    draws = sampler.drawing.draw_in_time(20_000, rng, 0, math.inf)
+    draws = draw_in_time(sampler.flows, sampler.rows, 20_000, rng, 0, math.inf)
     assert 0 < draws.cut_short.mean() < 1
     _, first, count = np.unique(canonical_keys(draws.trees), return_index=True, return_counts=True)
     expected = 20_000 * np.exp(draws.log_pf[first])
@@ -184,7 +185,7 @@ def test_when_time_is_up_fewer_trees_are_drawn_but_one_always_is(tails):
     for _ in range(20):
         sampler.learn([sampler.rollout(20, 0.1, rng)])
     n_known = sum(known_nodes(level).size for level in sampler.graph.levels)
-    sampler.ends = 0.0  # of a clock that has passed it long ago
+    sampler.deadline = 0.0  # of a clock that has passed it long ago
     draws = sampler.draw(500, rng)
     assert 1 <= len(draws.trees) < 500
     assert np.isfinite(draws.log_weight(1.0)).all()
@@ -196,9 +197,9 @@ def test_when_time_is_up_fewer_trees_are_drawn_but_one_always_is(tails):
 def test_a_deadline_that_is_far_away_changes_nothing(tails):
     rows, score = random_problem(10)
     found = []
-    for ends in (math.inf, time.monotonic() + 1e6):
+    for deadline in (math.inf, time.monotonic() + 1e6):
         sampler = make_sampler(rows, score, exact_tails=tails)
-        sampler.ends = ends
+        sampler.deadline = deadline
         draws = sampler.draw(100, np.random.default_rng(0))
         found.append((canonical_keys(draws.trees), draws.log_pf.tolist()))
     assert found[0] == found[1]

@@ -13,8 +13,10 @@ from short_training import CASE, facts, run, short
 from tabular import TabularSampler
 
 from dtgfn._support.archive import StorageError, read_container, write_container
-from dtgfn.engines.gfn.checkpoint import KIND, VERSION, Checkpoint, data_fingerprint
-from dtgfn.engines.gfn.free.sampler import FreeSampler
+from dtgfn.engines.gfn.checkpoint import KIND, VERSION
+from dtgfn.engines.gfn.free.free_sampler import FreeSampler
+from dtgfn.engines.gfn.settings import Checkpoint
+from dtgfn.engines.gfn.state import data_fingerprint
 from dtgfn.engines.gfn.trainer import train
 from dtgfn.trees.score import Rows
 
@@ -123,7 +125,7 @@ def test_a_process_that_dies_can_be_resumed(tmp_path):
         import os, sys
         sys.path.insert(0, {str(Path(helpers.__file__).parent)!r})
         from short_training import run
-        from dtgfn.engines.gfn.checkpoint import Checkpoint
+        from dtgfn.engines.gfn.settings import Checkpoint
         plan = Checkpoint({str(path)!r}, every_steps=4)
         run(checkpoint=plan, callbacks=[lambda state: os._exit(3) if state.step == 9 else None])
     """

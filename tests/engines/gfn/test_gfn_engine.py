@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from enumeration import Case, Enumeration, from_batch, to_batch
+from gfn_run import run_gfn
 from sklearn.datasets import load_iris
 
 import dtgfn
@@ -16,7 +17,6 @@ from dtgfn import DTGFNClassifier
 from dtgfn.diagnostics.doubts import UntrustworthyFit
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.callbacks import Callback
-from dtgfn.engines.gfn.engine import infer_gfn
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import canonical_keys
@@ -44,7 +44,7 @@ FEW = {
 
 def infer(case: Case, **changes) -> TreePosterior:
     given = {"column": case.columns, "n_columns": case.n_columns}
-    return infer_gfn(case.rows, case.score, **given, **(FEW | changes))
+    return run_gfn(case.rows, case.score, **given, **(FEW | changes))
 
 
 def exact(case: Case) -> TreePosterior:

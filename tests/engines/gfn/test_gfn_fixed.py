@@ -13,20 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from dtgfn._support.budget import run_here
+from dtgfn._support.threads import run_here
 from dtgfn.engines.exact import infer_exact
-from dtgfn.engines.gfn.checkpoint import Checkpoint
-from dtgfn.engines.gfn.fixed import balance
-from dtgfn.engines.gfn.fixed import sampler as sampler_module
-from dtgfn.engines.gfn.fixed.paths import UNSEEN
-from dtgfn.engines.gfn.fixed.policy import choose, fill_residuals, promising_cuts
-from dtgfn.engines.gfn.fixed.sampler import FixedSampler
-from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
-from dtgfn.engines.gfn.settings import make_settings
+from dtgfn.engines.gfn.fixed import estimates, residuals
+from dtgfn.engines.gfn.fixed.estimates import fill_residuals, node_inputs, promising_cuts
+from dtgfn.engines.gfn.fixed.fixed_sampler import REPLAYED_NODES, FixedSampler
+from dtgfn.engines.gfn.fixed.paths import UNSEEN, choose_cuts, follow_trees
+from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES, Residuals
+from dtgfn.engines.gfn.settings import Checkpoint, make_settings
 from dtgfn.engines.gfn.state import start_state
 from dtgfn.engines.gfn.trainer import step, train
-from dtgfn.engines.rowsets.partial.graph import WIDEST_PAIRED, Graph
-from dtgfn.engines.rowsets.partial.levels import known_nodes
+from dtgfn.engines.rowsets.partial.graph import WIDEST_PAIRED, PartialGraph, known_nodes
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.trees.batch import TreeBatch, canonical_keys, check_trees, empty_batch
@@ -110,8 +107,8 @@ def shake(sampler: FixedSampler, size: float = 0.5) -> None:
     with torch.no_grad():
         for parameter in sampler.network.parameters():
             parameter += size * torch.randn(parameter.shape, generator=generator)
-    sampler.step += 1
-    sampler.settle()
+    sampler.flows.step += 1
+    sampler.finish()
 
 
 # P_F is a probability distribution, and what is drawn follows it.
@@ -121,8 +118,8 @@ def shake(sampler: FixedSampler, size: float = 0.5) -> None:
 @pytest.mark.parametrize("remember", [True, False])
 @pytest.mark.parametrize("name", CASES)
 def test_the_policy_sums_to_one_over_all_trees(name, remember, n_steps, monkeypatch):
-    monkeypatch.setattr(sampler_module, "WARM_UP", 2)
-    monkeypatch.setattr(sampler_module, "REFRESH", 1)
+    monkeypatch.setattr(estimates, "WARM_UP", 2)
+    monkeypatch.setattr(estimates, "REFRESH", 1)
     sampler = make_named(name, remember=remember, n_scouts=1)
     steps(sampler, n_steps, CASES[name][0])
     trees = to_batch(truth(name).trees)
@@ -172,7 +169,7 @@ def test_a_choice_follows_its_flows_for_every_node_of_a_batch():
     nodes = np.tile(known, 5000)
     given = (level.start, level.n_cuts, level.cuts, level.stop, level.flow)
     uniform = np.random.default_rng(1).random((nodes.size, 2))
-    chosen = choose(nodes, np.argsort(nodes, kind="stable"), *given, 0.0, uniform)
+    chosen = choose_cuts(nodes, np.argsort(nodes, kind="stable"), *given, 0.0, uniform)
     for node in known:
         mine = chosen[nodes == node]
         first, number = level.start[node], level.n_cuts[node]
@@ -196,7 +193,7 @@ class Twin:
         self._z: dict = {}
 
     def rows(self, level: int, node: int) -> tuple[int, ...]:
-        bits = self.graph.levels[level].nursery.bits[node]
+        bits = self.graph.levels[level].sets.bits[node]
         inside = np.unpackbits(bits.view(np.uint8), bitorder="little")[: len(self.members)]
         chosen = [self.members[i] for i in np.flatnonzero(inside)]
         return tuple(sorted(int(i) for part in chosen for i in part))
@@ -250,7 +247,7 @@ class Twin:
             assert cuts.prior[e] == pytest.approx(prior, abs=1e-9)
             for side, part in enumerate(sides):
                 z, best = self.look(part, at + 1)
-                assert cuts.look[e, side] == pytest.approx(z, rel=1e-5, abs=1e-5)
+                assert cuts.lookahead[e, side] == pytest.approx(z, rel=1e-5, abs=1e-5)
                 assert cuts.best[e, side] == pytest.approx(best, rel=1e-5, abs=1e-5)
                 np.testing.assert_allclose(
                     cuts.sums[e, side], self.every.class_counts(part), rtol=1e-5, atol=1e-5
@@ -331,7 +328,7 @@ def test_a_table_is_looked_at_until_everything_is_exact(case, exact_tails, n_sco
     twin.check_all_cuts()
     twin.check_all_flows()
     assert sampler.log_z.item() == pytest.approx(root.flow[0], rel=1e-6)
-    best = log_reward(sampler.best_tree, case.rows, case.score)[0]
+    best = log_reward(sampler.best_known()[0], case.rows, case.score)[0]
     assert best == pytest.approx(sampler.best_log_reward, rel=1e-9, abs=1e-9)
     answer = infer_exact(
         case.rows,
@@ -372,7 +369,7 @@ def test_the_exact_policy_is_the_posterior(name):
     )
     assert sampler.graph.levels[0].flow[0] == pytest.approx(truth(name).log_z, abs=1e-9)
     assert sampler.best_log_reward == pytest.approx(truth(name).best_log_reward, abs=1e-9)
-    best = log_reward(sampler.best_tree, CASES[name][0].rows, CASES[name][0].score)
+    best = log_reward(sampler.best_known()[0], CASES[name][0].rows, CASES[name][0].score)
     assert best == pytest.approx([truth(name).best_log_reward], abs=1e-9)
 
 
@@ -408,17 +405,17 @@ def test_a_child_beyond_the_range_of_a_double_is_not_taken_for_known():
         if (children < 0).any() or not known[1][children].all():
             assert root.open[0] > 0
         sampler.learn([sampler.rollout(1, 0.0, rng)])
-        assert sampler.step < 200
+        assert sampler.flows.step < 200
     assert root.flow[0] == pytest.approx(Enumeration(case).log_z, abs=1e-6)
 
 
 def test_many_cuts_are_shortlisted_and_the_rest_get_the_mean(monkeypatch):
-    monkeypatch.setattr(sampler_module, "SHORTLIST", 4)
+    monkeypatch.setattr(estimates, "SHORTLIST", 4)
     sampler = make(hard_case(), remember=False)
     shake(sampler)
     root, cuts = sampler.graph.levels[0], sampler.graph.levels[0].cuts
     number = int(root.n_cuts[0])
-    value = cuts.prior[:number] + cuts.look[:number].sum(axis=1)
+    value = cuts.prior[:number] + cuts.lookahead[:number].sum(axis=1)
     nodes, said = np.zeros(1, np.int64), np.arange(8, dtype=np.float32).reshape(4, 2)
     chosen = promising_cuts(nodes, root.start, root.n_cuts, cuts, 4)
     assert set(chosen) == set(np.argsort(-value, kind="stable")[:4])
@@ -426,7 +423,7 @@ def test_many_cuts_are_shortlisted_and_the_rest_get_the_mean(monkeypatch):
     others = np.setdiff1d(np.arange(number), chosen)
     np.testing.assert_allclose(cuts.residual[others], [[3, 4]] * others.size)
     np.testing.assert_allclose(cuts.residual[chosen], said)
-    sampler.settle()
+    sampler.finish()
     rng = np.random.default_rng(0)
     draws = sampler.draw(100, rng)
     np.testing.assert_allclose(draws.log_pf, sampler.log_prob(draws.trees), atol=1e-9)
@@ -441,9 +438,9 @@ def test_residuals_add_up_to_trajectory_balance(name):
     shake(sampler)
     with torch.no_grad():
         sampler.log_z.fill_(1.25)
-    paths = sampler.follow(to_batch(truth(name).trees))
-    sampler.settle()
-    paths = sampler.follow(paths.trees)
+    paths = follow_trees(sampler.flows, to_batch(truth(name).trees))
+    sampler.finish()
+    paths = follow_trees(sampler.flows, paths.trees)
     residuals = sampler.residuals([paths], with_flows=False)
     assert residuals.delta.shape == paths.trees.feature.shape
     expected = 1.25 + paths.log_pf - paths.log_reward / CASES[name][0].temperature
@@ -466,7 +463,7 @@ def test_gradients_of_the_residuals_are_those_of_the_policy(monkeypatch):
         return (weights * sampler.residuals([paths], False).delta.sum(dim=1)).sum()
 
     for width in (64, 3):  # of few cuts only, where there are many
-        monkeypatch.setattr(balance, "TOP_CUTS", width)
+        monkeypatch.setattr(residuals, "TOP_CUTS", width)
         sampler.network.zero_grad()
         sampler.log_z.grad = None
         total().backward()
@@ -520,7 +517,7 @@ def test_parts_of_a_path_are_its_subtrees(name):
     sampler = make_named(name, remember=False)
     shake(sampler)
     trees, n_upper = truth(name).trees, sampler.graph.n_upper
-    paths = sampler.follow(to_batch(trees))
+    paths = follow_trees(sampler.flows, to_batch(trees))
     residuals = sampler.residuals([paths], with_flows=True)
     depths = sampler.depths(paths)
     for b, tree in enumerate(trees):
@@ -548,31 +545,30 @@ def test_remembered_nodes_follow_the_paths_and_are_balanced_one_by_one():
     paths = sampler.rollout(7, 0.1, np.random.default_rng(0))
     residuals = sampler.residuals([paths], True)
     width = paths.trees.feature.shape[1]
-    n_replayed = sampler_module.REPLAYED_NODES
+    n_replayed = REPLAYED_NODES
     assert residuals.delta.shape == (7 + math.ceil(n_replayed / width), width)
     assert residuals.mask[7:].sum() == n_replayed
     graph, known = sampler.graph, []
     for at, level in enumerate(graph.levels[1:], 1):
         nodes = np.flatnonzero(~np.isnan(level.flow[: len(level)]))
-        x = sampler_module.describe(
-            level.sums[nodes], level.look[nodes], case.max_depth - at, graph.problem.loops
-        )
-        added = sampler_module.evaluate(sampler.network, x)
-        known.append(level.look[nodes] + added - level.flow[nodes])
+        added = sampler.network.predict(node_inputs(graph, at, nodes))
+        known.append(level.lookahead[nodes] + added - level.flow[nodes])
     every = np.sort(np.concatenate(known))
     alone = residuals.delta[7:][residuals.mask[7:]].detach().numpy()
     nearest = np.abs(every[np.searchsorted(every, alone).clip(0, every.size - 1)] - alone)
     before = np.abs(every[(np.searchsorted(every, alone) - 1).clip(0)] - alone)
     assert np.minimum(nearest, before).max() < 1e-4
-    again = sampler.residuals([paths], True)
+    again = sampler.residuals([paths], True, n_update=1)
     torch.testing.assert_close(again.delta[:7], residuals.delta[:7])
     assert not torch.equal(again.delta[7:], residuals.delta[7:])  # others of them
+    same = sampler.residuals([paths], True)
+    assert torch.equal(same.delta, residuals.delta)  # asking has changed nothing
 
 
 def test_paths_that_all_stop_at_once_have_residuals():
     for remember in (True, False):
         sampler = make(hard_case(), remember=remember)
-        paths = sampler.follow(to_batch([LEAF, LEAF]))
+        paths = follow_trees(sampler.flows, to_batch([LEAF, LEAF]))
         delta = sampler.residuals([paths], True).delta
         assert torch.isfinite(delta).all()
         assert (delta[:2, 1:] == 0).all()
@@ -613,7 +609,7 @@ def test_paths_end_where_nobody_may_look():
 def test_paths_of_several_parts_have_the_residuals_of_each():
     sampler = make(hard_case(), remember=False)
     parts = [sampler.rollout(n, 0.3, np.random.default_rng(n)) for n in (5, 3)]
-    parts.append(sampler.follow(to_batch([LEAF, (0, 2, LEAF, LEAF)])))
+    parts.append(follow_trees(sampler.flows, to_batch([LEAF, (0, 2, LEAF, LEAF)])))
     together = sampler.residuals(parts, True)
     first = 0
     for part in parts:
@@ -650,7 +646,7 @@ def test_impossible_trees_have_no_probability(name):
     value = sampler.log_prob(batch)
     assert np.isfinite(value[0])
     assert np.isneginf(value[1:]).all()
-    paths = sampler.follow(to_batch([wrong[4], good]))  # a feature that is not there
+    paths = follow_trees(sampler.flows, to_batch([wrong[4], good]))  # a feature that is not there
     assert np.isneginf(paths.log_pf[0])
     assert np.isfinite(paths.log_pf[1])
 
@@ -668,6 +664,10 @@ def test_trees_that_are_too_deep_have_no_probability():
         np.testing.assert_array_equal(np.isfinite(value), possible)
 
 
+def residuals_of(sampler: FixedSampler, trees: TreeBatch) -> Residuals:
+    return sampler.residuals([follow_trees(sampler.flows, trees)], True)
+
+
 def test_batches_with_room_to_spare_and_mixed_order_of_nodes():
     sampler = make_named("two tails, deeper")
     trees = to_batch(truth("two tails, deeper").trees)
@@ -676,7 +676,9 @@ def test_batches_with_room_to_spare_and_mixed_order_of_nodes():
         getattr(wide, name)[:, : trees.feature.shape[1]] = getattr(trees, name)
     wide.n_nodes[:] = trees.n_nodes
     np.testing.assert_array_equal(sampler.log_prob(wide), sampler.log_prob(trees))
-    residuals, others = (sampler.residuals([sampler.follow(t)], True) for t in (wide, trees))
+    residuals, others = (
+        sampler.residuals([follow_trees(sampler.flows, t)], True) for t in (wide, trees)
+    )
     width, n = trees.feature.shape[1], len(trees)
     assert torch.equal(residuals.delta[:n, :width], others.delta[:n])
     assert torch.equal(residuals.end[:n, :width], others.end[:n])
@@ -684,7 +686,10 @@ def test_batches_with_room_to_spare_and_mixed_order_of_nodes():
     deep_first = [tree for tree in truth("two tails, deeper").trees if n_splits(tree) == 3]
     batch = numbered_depth_first(deep_first)
     np.testing.assert_allclose(sampler.log_prob(batch), sampler.log_prob(to_batch(deep_first)))
-    one, two = (sampler.residuals([sampler.follow(t)], True) for t in (batch, to_batch(deep_first)))
+    one, two = (
+        sampler.residuals([follow_trees(sampler.flows, t)], True)
+        for t in (batch, to_batch(deep_first))
+    )
     torch.testing.assert_close(one.delta[: len(batch)], two.delta[: len(batch)])
     assert torch.equal(one.end[: len(batch)], two.end[: len(batch)])
 
@@ -741,7 +746,7 @@ def test_the_best_tree_leaves_the_graph_as_usable_as_it_was():
     case = hard_case(max_depth=5)
     for remember in (True, False):
         sampler = make(case, remember=remember, n_scouts=0)
-        best = log_reward(sampler.best_tree, case.rows, case.score)[0]
+        best = log_reward(sampler.best_known()[0], case.rows, case.score)[0]
         assert best >= sampler.best_log_reward - 1e-4
         for level in sampler.graph.levels[:-1]:
             n = len(level)
@@ -771,7 +776,7 @@ def facts(training) -> dict:
 @pytest.mark.parametrize("killed", [5, 8])
 @pytest.mark.parametrize("objective", ["db", "tb"])
 def test_a_run_taken_up_ends_like_one_that_was_not_ended(tmp_path, objective, killed, monkeypatch):
-    monkeypatch.setattr(sampler_module, "WARM_UP", 4)
+    monkeypatch.setattr(estimates, "WARM_UP", 4)
     case, path = hard_case(max_depth=5), tmp_path / "c.dtgfn"
     few = {
         "objective": objective,
@@ -825,7 +830,7 @@ def test_a_cleared_graph_starts_anew():
     assert sampler.graph.n_nodes > 1
     sampler.graph.clear()
     assert sampler.graph.n_nodes == 1
-    sampler._forget_touched()
+    sampler.flows.forget_touched()
     after = sampler.draw(50, np.random.default_rng(0))
     np.testing.assert_array_equal(before.log_pf, after.log_pf)
 
@@ -848,7 +853,7 @@ def _set(arrays: dict, name: str, value: float) -> None:
         lambda a: a.update({"level.1.bits": a["level.1.bits"][:-1]}),
         lambda a: a.update({"level.1.flow": a["level.1.flow"][:1]}),
         lambda a: a.update({"level.0.cuts.sums": a["level.0.cuts.sums"][:, :, :1]}),
-        lambda a: a.pop("level.2.look"),
+        lambda a: a.pop("level.2.lookahead"),
     ],
 )
 def test_a_damaged_memory_is_refused(damage):
@@ -867,7 +872,7 @@ def test_a_listing_that_was_broken_off_is_done_again():
         graph = sampler.graph
         children = graph.reach(0, np.zeros(1, np.int64), np.zeros(1, np.int64))[0]
         if graph.n_upper > 1:
-            graph.look_at(1, np.unique(children))  # and no word of the network
+            graph.expand(1, np.unique(children))  # and no word of the network
         while not sampler.exact:
             sampler.learn([sampler.rollout(2, 0.0, np.random.default_rng(0))])
         Twin(sampler, case).check_all_flows()
@@ -940,43 +945,43 @@ def test_tails_alone_need_no_training(remember):
         np.testing.assert_allclose(residuals.delta.detach(), 0, atol=1e-5)
 
 
-# What is drawn for the user rests on what is known, however wild the network's hopes.
+# What is drawn for the user rests on what is known, however much the network promises.
 
 
 def wild_sampler(monkeypatch) -> FixedSampler:
-    """Return a sampler whose network hopes for tens of nats wherever nobody looked."""
-    monkeypatch.setattr(sampler_module, "WARM_UP", 2)
-    monkeypatch.setattr(sampler_module, "REFRESH", 1)
+    """Return a sampler whose network promises tens of nats wherever nobody looked."""
+    monkeypatch.setattr(estimates, "WARM_UP", 2)
+    monkeypatch.setattr(estimates, "REFRESH", 1)
     case = hard_case()
     sampler = make(case, n_scouts=1)
     steps(sampler, 4, case)
     with torch.no_grad():
         sampler.network.layers[-1].bias.fill_(3.0)
     for level in sampler.graph.levels[:-1]:
-        sampler._refresh(level, known_nodes(level))
-    sampler.graph.settle_all(True)
+        sampler.flows.refresh(level, known_nodes(level))
+    sampler.graph.update_all(True)
     return sampler
 
 
-def test_hopes_do_not_reach_the_trees_that_are_drawn(monkeypatch):
+def test_promises_do_not_reach_the_trees_that_are_drawn(monkeypatch):
     sampler = wild_sampler(monkeypatch)
-    hoped = float(sampler.graph.levels[0].flow[0])
-    sampler.settle()
-    # Without hopes the root's flow is what known and looked-ahead trees are worth: below log Z.
+    promised = float(sampler.graph.levels[0].flow[0])
+    sampler.finish()
+    # Without promises the root's flow is what known and looked-ahead trees are worth: below log Z.
     case = hard_case()
     exact = infer_exact(case.rows, case.score, column=case.columns, n_columns=3)
-    assert float(sampler.graph.levels[0].flow[0]) < exact.log_evidence + 1.0 < hoped
+    assert float(sampler.graph.levels[0].flow[0]) < exact.log_evidence + 1.0 < promised
 
 
-def test_settling_twice_changes_nothing_and_training_hopes_again(monkeypatch):
+def test_finishing_twice_changes_nothing_and_training_is_optimistic_again(monkeypatch):
     sampler = wild_sampler(monkeypatch)
-    sampler.settle()
+    sampler.finish()
     flow = sampler.graph.levels[0].flow.copy()
-    sampler.settle()
+    sampler.finish()
     np.testing.assert_array_equal(sampler.graph.levels[0].flow, flow)
-    assert sampler.hope.cautious
+    assert sampler.flows.optimism.shrunk
     steps(sampler, 1, hard_case())
-    assert not sampler.hope.cautious
+    assert not sampler.flows.optimism.shrunk
 
 
 def test_indicators_are_summed_like_other_features():
@@ -987,12 +992,12 @@ def test_indicators_are_summed_like_other_features():
     score = make_score(DirichletLeaf(3, 0.1), n_features=4, n_thresholds=4, max_depth=3)
     rows = Rows(codes, target, np.ones(60))
     problem = make_problem(rows, score, np.arange(4, dtype=np.int32), 4)
-    graph = Graph(problem, 1, run_here)
+    graph = PartialGraph(problem, 1, run_here)
     held = {0: np.ones(60, dtype=bool)}  # rows of each node of a level
     for at in range(2):
         level, below = graph.levels[at], {}
         nodes = np.array(sorted(held))
-        graph.look_at(at, nodes)
+        graph.expand(at, nodes)
         for node in nodes:
             start, n_cuts = level.start[node], level.n_cuts[node]
             varying = [np.unique(codes[held[node], f]) for f in range(4)]
@@ -1019,4 +1024,4 @@ def test_cuts_of_a_very_wide_table_are_not_paired():
         column = np.arange(n_columns, dtype=np.int32)
         problem = make_problem(rows, score, column, n_columns)
         assert (problem.max_cuts > WIDEST_PAIRED) == (tail_levels == 1)
-        assert Graph(problem, 2, run_here).tail_levels == tail_levels
+        assert PartialGraph(problem, 2, run_here).tail_levels == tail_levels

@@ -10,11 +10,10 @@ import pytest
 import torch
 from enumeration import LEAF, Case, Enumeration, from_batch, n_splits, to_batch
 
-from dtgfn.engines.gfn.free import FreeSampler
-from dtgfn.engines.gfn.free.actors import TorchActor, make_paths
-from dtgfn.engines.gfn.free.choice import choose
-from dtgfn.engines.gfn.free.mdp import STOP, Forest
-from dtgfn.engines.gfn.free.trajectories import complete, take_step
+from dtgfn.engines.gfn.free.actors import TorchActor, choose, make_paths
+from dtgfn.engines.gfn.free.free_sampler import FreeSampler
+from dtgfn.engines.gfn.free.mdp import STOP, GrowingTrees
+from dtgfn.engines.gfn.free.trajectories import complete_trajectories, take_step
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
 from dtgfn.trees.batch import canonical_keys, check_trees
 from dtgfn.trees.score import Rows, log_likelihood, log_prior, log_reward
@@ -82,7 +81,7 @@ def all_histories(case: Case) -> list[tuple]:
 
 def follow(sampler: FreeSampler, histories: list[tuple]):
     """Return the trajectories that make these splits in this order, then stop."""
-    forest = Forest(sampler.table, len(histories))
+    growing = GrowingTrees(sampler.table, len(histories))
     slots = [{(): 0} for _ in histories]
     steps = []
     tree = np.arange(len(histories))
@@ -101,9 +100,9 @@ def follow(sampler: FreeSampler, histories: list[tuple]):
             feature.append(f)
             cut.append(j)
         action = (np.array(x, dtype=np.int64) for x in (slot, feature, cut))
-        steps.append(take_step(forest, tree, *action))
+        steps.append(take_step(growing, tree, *action))
         tree = tree[steps[-1].slot != STOP]
-    return complete(forest, steps, np.full(len(histories), np.nan))
+    return complete_trajectories(growing, steps, np.full(len(histories), np.nan))
 
 
 def log_pf(sampler: FreeSampler, trajectories) -> np.ndarray:

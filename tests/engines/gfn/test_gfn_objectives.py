@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dtgfn
-from dtgfn.engines.gfn.objectives import FAR, OBJECTIVES, SHAPES, SUBTB_DECAY
-from dtgfn.engines.gfn.sampler import Residuals
+from dtgfn.engines.gfn.objectives import FAR, OBJECTIVES, SHAPES, SUBTB_DECAY, Residuals
 
 
 def slow_shape(name: str, x: float) -> float:

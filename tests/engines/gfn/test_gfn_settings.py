@@ -1,9 +1,15 @@
 """Training settings: presets, and a sentence for every bad value."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
-from dtgfn.engines.gfn.settings import Settings, find_device, make_settings
+from dtgfn.engines.gfn.engine import GFN, find_device
+from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
+from dtgfn.engines.gfn.settings import _LOSSES, _OBJECTIVES, Settings, make_settings
 
 
 def test_the_paper_preset_holds_the_published_table():
@@ -91,3 +97,57 @@ def test_a_device_that_is_not_here_is_refused():
     assert find_device("auto") in ("cpu", "cuda")
     with pytest.raises(ValueError, match=r"device='cuda:999' is not here"):
         find_device("cuda:999")
+
+
+# The engine's options.
+
+
+def test_every_objective_and_loss_is_known_without_torch():
+    assert tuple(OBJECTIVES) == _OBJECTIVES
+    assert tuple(SHAPES) == _LOSSES
+    with pytest.raises(ValueError, match=f"give one of {', '.join(OBJECTIVES)}."):
+        make_settings(objective="zzz")
+    with pytest.raises(ValueError, match=f"give one of {', '.join(SHAPES)}."):
+        make_settings(loss="zzz")
+
+
+def test_options_are_read_from_keywords():
+    def watch(state):
+        pass
+
+    options = GFN.read_options({"preset": "paper", "n_steps": 7, "callbacks": iter([watch])})
+    assert options.settings == make_settings("paper", n_steps=7)
+    assert options.callbacks == (watch,)
+    assert (options.checkpoint, options.policy, options.warm_start) == (None, None, None)
+    assert GFN.read_options({}).settings == Settings()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"n_forward": 0}, "n_forward=0 is out of range; give a whole number from 1"),
+        ({"preset": "papers"}, "preset='papers' is not known; give one of default, paper."),
+        ({"callbacks": 3}, "callbacks=3 is not usable; give a list of functions"),
+        ({"checkpoint": 3}, "checkpoint=3 is not usable; give a file name, or None."),
+        ({"checkpoint": "no/such/folder/c"}, "there is no folder .*; make it, or name another"),
+        ({"zzz": 1}, "'zzz' is not a setting; there are leaf_order"),
+    ],
+)
+def test_options_that_are_not_usable_are_refused_in_a_sentence(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        GFN.read_options(given)
+
+
+def test_options_are_read_without_torch():
+    program = (
+        "import sys\n"
+        "from dtgfn.engines.gfn.engine import GFN\n"
+        "assert 'n_steps' in GFN.option_names\n"
+        "GFN.read_options({'objective': 'tb', 'callbacks': [print], 'checkpoint': 'c'})\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        check=True,
+    )

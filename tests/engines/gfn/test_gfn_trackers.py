@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from short_training import run, short
 
-from dtgfn.engines.gfn.trackers import MLflowTracker, TensorBoardTracker, WandbTracker
+from dtgfn.engines.gfn.callbacks import MLflowTracker, TensorBoardTracker, WandbTracker
 
 MAKERS = {
     "tensorboard": lambda: TensorBoardTracker("logs"),

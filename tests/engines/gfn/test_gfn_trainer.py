@@ -11,9 +11,8 @@ from tabular import TabularSampler
 
 from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.engines.gfn.evaluation import plateaued
-from dtgfn.engines.gfn.free.sampler import FreeSampler
-from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
-from dtgfn.engines.gfn.sampler import Residuals, joined
+from dtgfn.engines.gfn.free.free_sampler import FreeSampler
+from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES, Residuals, join_residuals
 from dtgfn.engines.gfn.settings import make_settings
 from dtgfn.engines.gfn.trainer import epsilon_at, train
 from dtgfn.trees.batch import canonical_keys
@@ -94,7 +93,7 @@ def test_log_z_starts_from_the_draws_or_as_told():
 
 def test_trees_that_stand_for_others_are_replayed_but_are_not_the_best():
     sampler = TabularSampler(CASE)
-    sampler.whole_trees = False
+    sampler.complete_trees = False
     drawn = []
     draw = sampler.draw
 
@@ -287,8 +286,8 @@ class Broken(TabularSampler):
 
     infinite_loss = True
 
-    def residuals(self, trajectories, with_flows):
-        residuals = super().residuals(trajectories, with_flows)
+    def residuals(self, trajectories, with_flows, n_update=0):
+        residuals = super().residuals(trajectories, with_flows, n_update)
         if self.n_learned % 3:
             return residuals
         if self.infinite_loss:
@@ -314,7 +313,7 @@ def test_joined_residuals_keep_their_parts():
         end = torch.arange(n_columns).repeat(n_rows, 1) + 1
         return Residuals(delta, torch.ones_like(delta, dtype=torch.bool), end)
 
-    both = joined([part(2, 3), part(1, 5)])
+    both = join_residuals([part(2, 3), part(1, 5)])
     assert both.delta.tolist() == [[0, 1, 2, 0, 0], [3, 4, 5, 0, 0], [0, 1, 2, 3, 4]]
     assert both.mask.sum(dim=1).tolist() == [3, 3, 5]
     assert both.end.tolist() == [[1, 2, 3, 3, 4], [1, 2, 3, 3, 4], [1, 2, 3, 4, 5]]

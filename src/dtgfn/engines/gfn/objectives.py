@@ -16,7 +16,7 @@ trajectory, D = sum_t delta_t its sum and g the loss shape::
     subtb    mean over parts g(sum of delta over the part), weighted lambda^length
                                                   Madan et al. 2023; needs state flows
 
-A new objective is a function like these, a line in ``OBJECTIVES``, and its name in ``settings.py``.
+A new objective is a function like these and a line in ``OBJECTIVES``.
 """
 
 from __future__ import annotations

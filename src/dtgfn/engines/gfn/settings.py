@@ -125,9 +125,10 @@ CHANGEABLE = ("n_steps", "patience", "plateau_window", "plateau_tolerance", "dev
 _CHOICES = {
     "leaf_order": ("fixed", "free"),
     "architecture": ("mlp", "set_transformer"),
-    "objective": ("tb", "vargrad", "db", "subtb"),
-    "loss": ("squared", "huber", "cosh", "linex"),
 }
+# The names that ``objectives.py`` begins with, known without importing torch.
+_OBJECTIVES = ("tb", "vargrad", "db", "subtb")
+_LOSSES = ("squared", "huber", "cosh", "linex")
 _INTEGERS = {
     "n_updates": (1, 1000),
     "exact_tails": (1, 2),
@@ -233,7 +234,12 @@ def _plain(value: Any) -> Any:
 
 def check_settings(settings: Settings) -> None:
     """Refuse a value that training could not use."""
-    for name, allowed in _CHOICES.items():
+    choices: dict[str, tuple[str, ...]] = dict(_CHOICES)
+    if settings.objective not in _OBJECTIVES or settings.loss not in _LOSSES:
+        from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
+
+        choices |= {"objective": tuple(OBJECTIVES), "loss": tuple(SHAPES)}
+    for name, allowed in choices.items():
         value = getattr(settings, name)
         if value not in allowed:
             known = ", ".join(allowed)

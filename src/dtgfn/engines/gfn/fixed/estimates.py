@@ -144,9 +144,13 @@ class FlowEstimates:
             pace.took(part.size, time.monotonic() - begun)
         return first
 
+    def restore_optimism(self) -> None:
+        """Believe the network again, and ask it anew."""
+        self.optimism.restore(stale=-REFRESH)
+
     def update(self) -> None:
         """After a step of the network, bring the flows of what was touched up to date."""
-        self.optimism.restore(stale=-REFRESH)
+        self.restore_optimism()
         self.step += 1
         for depth in range(self.graph.n_upper - 1, -1, -1):
             nodes = np.unique(np.concatenate(self.touched[depth]))

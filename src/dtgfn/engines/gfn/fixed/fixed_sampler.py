@@ -13,7 +13,7 @@ from torch import nn
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.threads import run_here
 from dtgfn.engines.gfn.fixed.drawing import Findings, draw_trees
-from dtgfn.engines.gfn.fixed.estimates import REFRESH, WARM_UP, FlowEstimates
+from dtgfn.engines.gfn.fixed.estimates import WARM_UP, FlowEstimates
 from dtgfn.engines.gfn.fixed.network import ResidualNetwork
 from dtgfn.engines.gfn.fixed.paths import Paths, draw_paths, follow_trees, join_paths
 from dtgfn.engines.gfn.fixed.residuals import draw_known_nodes, path_depths, path_residuals
@@ -96,7 +96,7 @@ class FixedSampler:
         """
         most_new = math.inf
         if self.remember:
-            self.flows.optimism.restore(stale=-REFRESH)
+            self.flows.restore_optimism()
             if self.n_scouts:
                 self._scout(rng)
             most_new = max(self.n_scouts, 1)

@@ -10,14 +10,14 @@ from numba import njit
 from torch import Tensor
 
 from dtgfn._support.arrays import Bools, Float32s, Floats, Int64s
-from dtgfn.engines.gfn.free.mdp import STOP, Forest, Nodes, cut_range, cuts_by_feature
-from dtgfn.engines.gfn.free.policy import Memory, Paths, Policy, View
+from dtgfn.engines.gfn.free.mdp import STOP, GrowingTrees, Nodes, cut_range, cuts_by_feature
+from dtgfn.engines.gfn.free.policy import LeafPaths, NodeEmbeddings, Policy, View
 
 N_CHANCES = 4  # stop, leaf, feature, cut
 
 
 class Actions(NamedTuple):
-    """One action per tree [A]: leaf as place among the open leaves or STOP, and its log P_F."""
+    """One action per tree [A]: leaf as position among the open leaves or STOP, and its log P_F."""
 
     slot: Int64s
     feature: Int64s
@@ -32,9 +32,9 @@ def no_actions(n_trees: int) -> Actions:
 
 
 class Actor(Protocol):
-    """Draws actions for a growing forest, step after step."""
+    """Draws actions for growing trees, step after step."""
 
-    def act(self, forest: Forest, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
+    def act(self, growing: GrowingTrees, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
         """Draw an action for each tree [A]; ``chance`` [4, A] is uniform on [0, 1)."""
 
 
@@ -43,17 +43,17 @@ class TorchActor:
 
     def __init__(self, policy: Policy, device: torch.device) -> None:
         self.policy, self.device = policy, device
-        self._memory = Memory()
+        self._embeddings = NodeEmbeddings()
         self._n_known = 0
 
     @torch.inference_mode()
-    def act(self, forest: Forest, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
+    def act(self, growing: GrowingTrees, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
         """Draw an action for each tree [A]."""
-        nodes, leaves = forest.nodes, forest.open_leaves(tree)
+        nodes, leaves = growing.nodes, growing.open_leaves(tree)
         new = make_paths(nodes, slice(self._n_known, None), self.device)
-        self._n_known = forest.n_nodes
-        memory = self._memory.add(self.policy.embed(new))
-        view = self.policy.view(memory, torch.from_numpy(leaves).to(self.device))
+        self._n_known = growing.n_nodes
+        embeddings = self._embeddings.add(self.policy.embed(new))
+        view = self.policy.view(embeddings, torch.from_numpy(leaves).to(self.device))
         n_actions = nodes.n_actions[leaves]
         to_stop = np.stack([np.ones(len(tree), dtype=np.int64), n_actions.sum(axis=1)], axis=1)
         actions = no_actions(len(tree))
@@ -100,9 +100,9 @@ def distinct_paths(nodes: Nodes) -> tuple[Int64s, Int64s]:
     return first, member
 
 
-def make_paths(nodes: Nodes, which: slice | Int64s, device: torch.device) -> Paths:
+def make_paths(nodes: Nodes, which: slice | Int64s, device: torch.device) -> LeafPaths:
     """Return the paths of some nodes as the networks want them."""
-    return Paths(
+    return LeafPaths(
         torch.from_numpy(nodes.path_feature[which]).to(device),
         torch.from_numpy(nodes.path_value[which]).to(device),
         torch.from_numpy(nodes.n_actions[which] > 0).to(device),

@@ -24,11 +24,11 @@ from dtgfn.engines.gfn.free.actors import (
     valid_cuts,
 )
 from dtgfn.engines.gfn.free.compiled import CompiledActor, one_blas_thread
-from dtgfn.engines.gfn.free.mdp import STOP, Forest, Nodes, cuts_by_feature, make_table
+from dtgfn.engines.gfn.free.mdp import STOP, GrowingTrees, Nodes, cuts_by_feature, make_table
 from dtgfn.engines.gfn.free.policy import ARCHITECTURES, MlpPolicy, Policy, Sizes
 from dtgfn.engines.gfn.free.trajectories import (
     FreeTrajectories,
-    complete,
+    complete_trajectories,
     retrace,
     take_step,
 )
@@ -107,7 +107,7 @@ class FreeSampler:
 
         A share ``epsilon`` of the actions is uniform over stop and all valid (leaf, feature, cut).
         """
-        forest = Forest(self.table, n_trees)
+        growing = GrowingTrees(self.table, n_trees)
         steps, log_pf = [], np.zeros(n_trees)
         tree = np.arange(n_trees)
         actor = self._actor()
@@ -115,11 +115,11 @@ class FreeSampler:
             while tree.size:
                 explore = rng.random(len(tree)) < epsilon
                 chance = rng.random((N_CHANCES, len(tree)))
-                actions = actor.act(forest, tree, explore, chance)
+                actions = actor.act(growing, tree, explore, chance)
                 log_pf[tree] += actions.log_pf
-                steps.append(take_step(forest, tree, actions.slot, actions.feature, actions.cut))
+                steps.append(take_step(growing, tree, actions.slot, actions.feature, actions.cut))
                 tree = tree[actions.slot != STOP]
-        return self._with_training_reward(complete(forest, steps, log_pf), rng)
+        return self._with_training_reward(complete_trajectories(growing, steps, log_pf), rng)
 
     def retrace(self, trees: TreeBatch, rng: np.random.Generator) -> FreeTrajectories:
         """Return trajectories that end in these trees, drawn backwards with P_B."""
