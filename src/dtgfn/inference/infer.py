@@ -23,7 +23,7 @@ from dtgfn.data.targets import as_target
 from dtgfn.diagnostics.doubts import UntrustworthyFit, warn_if_untrustworthy
 from dtgfn.engines.contract import Run
 from dtgfn.engines.exact import infer_exact
-from dtgfn.engines.gfn.engine import GFN
+from dtgfn.engines.gfn.engine import ENGINE
 from dtgfn.engines.gfn.settings import SETTING_NAMES
 from dtgfn.engines.mcmc.engine import infer_mcmc
 from dtgfn.engines.smc.engine import infer_smc
@@ -41,7 +41,7 @@ def _infer_gfn(
 ) -> TreePosterior:
     names = ("n_trees", "random_state", "time_budget", "n_jobs", "progress")
     run = Run(column=column, n_columns=n_columns, **{k: given.pop(k) for k in names if k in given})
-    return GFN.infer(rows, score, run, GFN.read_options(given))
+    return ENGINE.infer(rows, score, run, ENGINE.read_options(given))
 
 
 MOMENT = 0.25  # seconds
@@ -265,7 +265,7 @@ def at_best_temperature(
 
 BAG_ONLY = ("n_bags", "column_share")
 ENGINE_OPTIONS = {
-    "gfn": GFN.option_names,
+    "gfn": ENGINE.option_names,
     "exact": ("memory_budget",),
     "mcmc": ("n_chains", "n_steps"),
     "smc": ("n_particles", "n_sweeps"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from dtgfn._support.arrays import UInt64s
 from dtgfn._support.budget import gigabytes, run_here
-from dtgfn.engines.rowsets.graph import count_edges, row_sets_of
+from dtgfn.engines.rowsets.graph import count_edges, make_row_sets
 from dtgfn.engines.rowsets.problem import Problem
 from dtgfn.trees.batch import TreeBatch, distinct_trees
 from dtgfn.trees.leaves import LeafModel
@@ -88,7 +88,7 @@ def check_pairs(problem: Problem, bits: UInt64s, levels_left: int) -> None:
         return
     n_pairs = 0.0
     for first in range(0, len(bits), SETS_AT_ONCE):
-        level = row_sets_of(problem, bits[first : first + SETS_AT_ONCE])
+        level = make_row_sets(problem, bits[first : first + SETS_AT_ONCE])
         counts = count_edges(problem, level, run_here).astype(np.float64)
         n_pairs += float((counts**levels_left).sum())
         if n_pairs > MOST_PAIRS:

@@ -6,7 +6,7 @@ from enumeration import Case, Enumeration, to_batch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtgfn.engines.gfn.replay import ReplayBuffer, buffer_from_arrays
+from dtgfn.engines.gfn.state import ReplayBuffer, buffer_from_arrays
 from dtgfn.trees.batch import TreeBatch, canonical_keys
 
 CODES = np.random.default_rng(0).integers(0, 3, (8, 2))

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from dtgfn.engines.gfn.engine import GFN, find_device
+from dtgfn.engines.gfn.engine import ENGINE, find_device
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
 from dtgfn.engines.gfn.settings import _LOSSES, _OBJECTIVES, Settings, make_settings
 
@@ -115,11 +115,11 @@ def test_options_are_read_from_keywords():
     def watch(state):
         pass
 
-    options = GFN.read_options({"preset": "paper", "n_steps": 7, "callbacks": iter([watch])})
+    options = ENGINE.read_options({"preset": "paper", "n_steps": 7, "callbacks": iter([watch])})
     assert options.settings == make_settings("paper", n_steps=7)
     assert options.callbacks == (watch,)
     assert (options.checkpoint, options.policy, options.warm_start) == (None, None, None)
-    assert GFN.read_options({}).settings == Settings()
+    assert ENGINE.read_options({}).settings == Settings()
 
 
 @pytest.mark.parametrize(
@@ -135,15 +135,15 @@ def test_options_are_read_from_keywords():
 )
 def test_options_that_are_not_usable_are_refused_in_a_sentence(given, sentence):
     with pytest.raises(ValueError, match=sentence):
-        GFN.read_options(given)
+        ENGINE.read_options(given)
 
 
 def test_options_are_read_without_torch():
     program = (
         "import sys\n"
-        "from dtgfn.engines.gfn.engine import GFN\n"
-        "assert 'n_steps' in GFN.option_names\n"
-        "GFN.read_options({'objective': 'tb', 'callbacks': [print], 'checkpoint': 'c'})\n"
+        "from dtgfn.engines.gfn.engine import ENGINE\n"
+        "assert 'n_steps' in ENGINE.option_names\n"
+        "ENGINE.read_options({'objective': 'tb', 'callbacks': [print], 'checkpoint': 'c'})\n"
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run(

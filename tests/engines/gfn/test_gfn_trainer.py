@@ -10,11 +10,10 @@ from short_training import CASE, facts, run, short
 from tabular import TabularSampler
 
 from dtgfn.engines.gfn.callbacks import Callback
-from dtgfn.engines.gfn.evaluation import plateaued
 from dtgfn.engines.gfn.free.free_sampler import FreeSampler
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES, Residuals, join_residuals
 from dtgfn.engines.gfn.settings import make_settings
-from dtgfn.engines.gfn.trainer import epsilon_at, train
+from dtgfn.engines.gfn.trainer import epsilon_at, plateaued, train
 from dtgfn.trees.batch import canonical_keys
 
 # It learns.

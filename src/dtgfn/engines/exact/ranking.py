@@ -15,7 +15,7 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
 from dtgfn._support.threads import run_here
-from dtgfn.engines.rowsets.graph import Edges, Run, expand, row_sets_of, take_edges
+from dtgfn.engines.rowsets.graph import Edges, Run, expand, make_row_sets, take_edges
 from dtgfn.engines.rowsets.inside import tail_values
 from dtgfn.engines.rowsets.problem import Problem
 from dtgfn.engines.rowsets.support import SupportLevel, step_probabilities
@@ -42,7 +42,7 @@ def ranked_trees(
 def best_log_probs(problem: Problem, support: list[SupportLevel], run: Run) -> list[Floats]:
     """Log P(most probable tree | row set) of every set of every level of the support."""
     levels_left = problem.score.max_depth - (len(support) - 1)
-    values = tail_values(problem, row_sets_of(problem, support[-1].bits), levels_left, run)
+    values = tail_values(problem, make_row_sets(problem, support[-1].bits), levels_left, run)
     best = [values.log_max - values.log_z]
     for here in reversed(support[:-1]):
         with np.errstate(divide="ignore"):
@@ -110,7 +110,7 @@ class Search:
             stop, probability = here.stop[position : position + 1], here.probability[span]
         else:
             # Below the support nothing is kept: cut the set again.
-            level = row_sets_of(self.problem, bits[None, :])
+            level = make_row_sets(self.problem, bits[None, :])
             levels_left = self.problem.score.max_depth - depth
             log_z = tail_values(self.problem, level, levels_left, run_here).log_z
             edges, below = expand(self.problem, level, run_here)

@@ -14,9 +14,13 @@ import numpy.typing as npt
 import torch
 
 from dtgfn._support.archive import Contents, StorageError, read_container, write_container
-from dtgfn.engines.gfn.replay import buffer_from_arrays
 from dtgfn.engines.gfn.settings import Checkpoint, Settings
-from dtgfn.engines.gfn.state import TrainState, data_fingerprint, first_difference
+from dtgfn.engines.gfn.state import (
+    TrainState,
+    buffer_from_arrays,
+    data_fingerprint,
+    first_difference,
+)
 from dtgfn.trees.score import Rows, Score
 
 Arrays = dict[str, npt.NDArray[Any]]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 ENDS = ("finished", "plateau")  # of training that did not have to be broken off
 EXTRA_SHARE, EXTRA_SECONDS = 0.2, 1.0  # on top of the time budget, for drawing trees
 FEW_ROWS = 20
+SETTLED = 0.1  # nats
 PREPARING = "preparing (the first run compiles)"
 
 
@@ -99,7 +100,7 @@ class GfnEngine:
     def read_options(self, given: Mapping[str, Any]) -> GfnOptions:
         """Make options of keywords; what is no keyword of ``GfnOptions`` is a setting.
 
-        >>> GFN.read_options({"preset": "paper", "n_steps": 20}).settings.hidden
+        >>> ENGINE.read_options({"preset": "paper", "n_steps": 20}).settings.hidden
         (256, 256, 256)
         """
         other = ("callbacks", "checkpoint", "policy", "warm_start")
@@ -116,7 +117,7 @@ class GfnEngine:
         return infer_gfn(rows, score, run, options)
 
 
-GFN = GfnEngine()
+ENGINE = GfnEngine()
 
 
 def check_checkpoint(checkpoint: object) -> None:
@@ -300,8 +301,6 @@ def training_diagnostics(
     sampler: Sampler, training: Training, draws: Draws, rng: np.random.Generator
 ) -> dict[str, Any]:
     """How training went, and why it ended."""
-    from dtgfn.engines.gfn.evaluation import loss_by_depth, settled
-
     complete = draws.trees[np.flatnonzero(~draws.cut_short)]
     because = training.stopped_because
     return {
@@ -312,6 +311,30 @@ def training_diagnostics(
         "loss_by_depth": loss_by_depth(sampler, complete[:100], rng),
         "exact": sampler.exact,
     }
+
+
+def settled(history: list[dict[str, Any]]) -> bool | None:
+    """Tell whether the ELBO hardly rose from the third quarter to the last; None: too early."""
+    known = [entry["elbo"] for entry in history if entry["elbo"] is not None]
+    quarter = len(known) // 4
+    if quarter == 0:
+        return None
+    return bool(np.mean(known[-quarter:]) - np.mean(known[-2 * quarter : -quarter]) < SETTLED)
+
+
+def loss_by_depth(sampler: Sampler, trees: TreeBatch, rng: np.random.Generator) -> list[float]:
+    """Mean squared balance residual of trajectories to some trees, by depth of the decision."""
+    import torch
+
+    if len(trees) == 0:
+        return []
+    trajectories = sampler.retrace(trees, rng)
+    with torch.no_grad():
+        delta = sampler.residuals([trajectories], True).delta[: len(trees)].cpu().numpy()
+    depth = sampler.depths(trajectories)
+    width = min(depth.shape[1], delta.shape[1])
+    square, depth = delta[:, :width] ** 2, depth[:, :width]
+    return [float(square[depth == d].mean()) for d in range(int(depth.max(initial=-1)) + 1)]
 
 
 def proven_bounds(floor: float, ceiling: float) -> dict[str, float]:

@@ -57,10 +57,10 @@ class RowSetTable(NamedTuple):
 
 def root_level(problem: Problem) -> RowSets:
     """Return the level that holds only the set of all rows."""
-    return row_sets_of(problem, problem.root_bits[None, :].copy())
+    return make_row_sets(problem, problem.root_bits[None, :].copy())
 
 
-def row_sets_of(problem: Problem, bits: UInt64s) -> RowSets:
+def make_row_sets(problem: Problem, bits: UInt64s) -> RowSets:
     """Return the level of these row sets, with their keys made again."""
     keys = np.zeros((bits.shape[0], 2), dtype=np.uint64)
     name_sets(bits, problem.keys, keys)

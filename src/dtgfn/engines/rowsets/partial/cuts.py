@@ -98,25 +98,7 @@ def write_cuts(
         a, b = pairs.offset[f], pairs.offset[f + 1]
         if a == b:
             continue
-        # Rows by position: cumulative sums and weight left of each cut.
-        for u in range(a, b):
-            e = at + u
-            cuts.residual[e, 0], cuts.residual[e, 1] = 0.0, 0.0
-            for c in range(n_sums):
-                cuts.sums[e, 0, c] = 0.0
-            cuts.lookahead[e, 0] = 0.0  # holds the weight of the position until the next loop
-            cuts.low[e], cuts.high[e] = -1, 1 << 30
-        for i in range(s):
-            position = pairs.position[f, i]
-            code = loops.rank_code[f, loops.ranks[f, rows[i]]]
-            if a + position < b:
-                e = at + a + position
-                cuts.low[e] = code
-                cuts.lookahead[e, 0] += table.row_weight[rows[i]]
-                for c in range(n_sums):
-                    cuts.sums[e, 0, c] += loops.sums[rows[i], c]
-            if position > 0:
-                cuts.high[at + a + position - 1] = code
+        sum_positions(at, s, f, loops, pairs, cuts)
         weight = 0.0
         for c in range(n_sums):
             below[c] = 0.0
@@ -139,6 +121,32 @@ def write_cuts(
             cuts.best[e, 0] = math.log(best_left) - low_shift
             cuts.best[e, 1] = math.log(best_right) - high_shift
             cuts.child[e, 0], cuts.child[e, 1] = -1, -1
+
+
+@njit(cache=True, nogil=True)
+def sum_positions(at: int, s: int, f: int, loops: Loops, pairs: Pairs, cuts: CutTable) -> None:
+    """Sum the rows left of each cut of a feature, and not of the cut before; set its thresholds.
+
+    The weight of these rows is left in ``lookahead``, where the caller takes it from.
+    """
+    a, b, n_sums = pairs.offset[f], pairs.offset[f + 1], loops.sums.shape[1]
+    for e in range(at + a, at + b):
+        cuts.residual[e, 0], cuts.residual[e, 1] = 0.0, 0.0
+        for c in range(n_sums):
+            cuts.sums[e, 0, c] = 0.0
+        cuts.lookahead[e, 0] = 0.0
+        cuts.low[e], cuts.high[e] = -1, 1 << 30
+    for i in range(s):
+        row, position = pairs.rows[i], pairs.position[f, i]
+        code = loops.rank_code[f, loops.ranks[f, row]]
+        if a + position < b:
+            e = at + a + position
+            cuts.low[e] = code
+            cuts.lookahead[e, 0] += loops.table.row_weight[row]
+            for c in range(n_sums):
+                cuts.sums[e, 0, c] += loops.sums[row, c]
+        if position > 0:
+            cuts.high[at + a + position - 1] = code
 
 
 @njit(cache=True, nogil=True)
@@ -175,6 +183,21 @@ def sum_two_codes(
 
 
 @njit(cache=True, nogil=True)
+def sum_codes(
+    f: int, s: int, rows: Int32s, loops: Loops, bucket: Floats, seen: Int32s
+) -> tuple[int, int]:
+    """Sum the rows of every code; mark ranks in ``seen``, return the lowest and the highest."""
+    lowest, highest = loops.rank_code.shape[1], -1
+    for r in range(s):
+        rank = loops.ranks[f, rows[r]]
+        seen[rank] = 1
+        lowest, highest = min(lowest, rank), max(highest, rank)
+        for c in range(loops.sums.shape[1]):
+            bucket[rank, c] += loops.sums[rows[r], c]
+    return lowest, highest
+
+
+@njit(cache=True, nogil=True)
 def look_ahead_by_formula(
     first: int,
     last: int,
@@ -191,7 +214,6 @@ def look_ahead_by_formula(
     n_ranks, n_sums = loops.rank_code.shape[1], loops.sums.shape[1]
     rows, seen = np.empty(n_rows, np.int32), np.zeros(n_ranks, np.int32)
     bucket, total_sums = np.zeros((n_ranks, n_sums)), np.zeros(n_sums)
-    left, right = np.zeros(n_sums), np.zeros(n_sums)
     two_codes = find_two_codes(loops)
     for i in range(first, last):
         node = nodes[i]
@@ -205,50 +227,63 @@ def look_ahead_by_formula(
             if two_codes[f]:
                 lowest, highest = sum_two_codes(f, s, rows, total_sums, loops, bucket, seen)
             else:
-                lowest, highest = n_ranks, -1
-                for r in range(s):
-                    rank = loops.ranks[f, rows[r]]
-                    seen[rank] = 1
-                    lowest, highest = min(lowest, rank), max(highest, rank)
-                    for c in range(n_sums):
-                        bucket[rank, c] += loops.sums[rows[r], c]
+                lowest, highest = sum_codes(f, s, rows, loops, bucket, seen)
             n_varying += 1 if highest > lowest else 0
-            rules = 0.0
-            if loops.uniform_rules and highest > lowest:
-                rules = math.log(loops.rank_code[f, highest] - loops.rank_code[f, lowest])
-            previous = -1
-            for c in range(n_sums):
-                left[c] = 0.0
-            for rank in range(lowest, highest + 1):
-                if seen[rank] == 0:
-                    continue
-                seen[rank] = 0
-                if previous >= 0:
-                    cuts.feature[e] = f
-                    cuts.low[e] = loops.rank_code[f, previous]
-                    cuts.high[e] = loops.rank_code[f, rank]
-                    cuts.prior[e] = loops.log_split[depth] - rules / loops.temperature
-                    cuts.prior[e] += math.log(cuts.high[e] - cuts.low[e])
-                    for c in range(n_sums):
-                        right[c] = total_sums[c] - left[c]
-                        cuts.sums[e, 0, c], cuts.sums[e, 1, c] = left[c], right[c]
-                    low = log_marginal(left, loops.leaf)
-                    high = log_marginal(right, loops.leaf)
-                    # A leaf that could still split also pays for stopping; the child knows better.
-                    cuts.lookahead[e, 0] = low / loops.temperature + loops.log_stop[depth + 1]
-                    cuts.lookahead[e, 1] = high / loops.temperature + loops.log_stop[depth + 1]
-                    cuts.best[e, 0], cuts.best[e, 1] = cuts.lookahead[e, 0], cuts.lookahead[e, 1]
-                    cuts.child[e, 0], cuts.child[e, 1] = -1, -1
-                    cuts.residual[e, 0], cuts.residual[e, 1] = 0.0, 0.0
-                    e += 1
-                previous = rank
-                for c in range(n_sums):
-                    left[c] += bucket[rank, c]
-                    bucket[rank, c] = 0.0
+            given = (f, lowest, highest, depth, total_sums, loops, bucket, seen)
+            e = write_leaf_cuts(e, *given, cuts)
         if loops.uniform_rules:
             share = math.log(max(n_varying, 1)) / loops.temperature
             for u in range(start[node], e):
                 cuts.prior[u] -= share
+
+
+@njit(cache=True, nogil=True)
+def write_leaf_cuts(
+    e: int,
+    f: int,
+    lowest: int,
+    highest: int,
+    depth: int,
+    total_sums: Floats,
+    loops: Loops,
+    bucket: Floats,
+    seen: Int32s,
+    cuts: CutTable,
+) -> int:
+    """Write the cuts of a feature from ``e`` on; empties ``bucket`` and ``seen``, returns the end."""
+    n_sums = total_sums.shape[0]
+    left, right = np.zeros(n_sums), np.zeros(n_sums)
+    rules = 0.0
+    if loops.uniform_rules and highest > lowest:
+        rules = math.log(loops.rank_code[f, highest] - loops.rank_code[f, lowest])
+    previous = -1
+    for rank in range(lowest, highest + 1):
+        if seen[rank] == 0:
+            continue
+        seen[rank] = 0
+        if previous >= 0:
+            cuts.feature[e] = f
+            cuts.low[e] = loops.rank_code[f, previous]
+            cuts.high[e] = loops.rank_code[f, rank]
+            cuts.prior[e] = loops.log_split[depth] - rules / loops.temperature
+            cuts.prior[e] += math.log(cuts.high[e] - cuts.low[e])
+            for c in range(n_sums):
+                right[c] = total_sums[c] - left[c]
+                cuts.sums[e, 0, c], cuts.sums[e, 1, c] = left[c], right[c]
+            low = log_marginal(left, loops.leaf)
+            high = log_marginal(right, loops.leaf)
+            # A leaf that could still split also pays for stopping; the child knows better.
+            cuts.lookahead[e, 0] = low / loops.temperature + loops.log_stop[depth + 1]
+            cuts.lookahead[e, 1] = high / loops.temperature + loops.log_stop[depth + 1]
+            cuts.best[e, 0], cuts.best[e, 1] = cuts.lookahead[e, 0], cuts.lookahead[e, 1]
+            cuts.child[e, 0], cuts.child[e, 1] = -1, -1
+            cuts.residual[e, 0], cuts.residual[e, 1] = 0.0, 0.0
+            e += 1
+        previous = rank
+        for c in range(n_sums):
+            left[c] += bucket[rank, c]
+            bucket[rank, c] = 0.0
+    return e
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Int32s, Int64s
-from dtgfn.engines.rowsets.graph import count_cuts, row_sets_of
+from dtgfn.engines.rowsets.graph import count_cuts, make_row_sets
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.partial.graph import (
     NODE_FIELDS,
@@ -76,7 +76,7 @@ def check_level(level: Level, below: Level | None, problem: Problem) -> None:
         (level.depth == 0 and (n_nodes != 1 or (bits != problem.root_bits).any()))
         or (bits & ~problem.root_bits).any()
         or not bits.any(axis=1).all()
-        or (row_sets_of(problem, bits).keys != level.sets.keys[:n_nodes]).any()
+        or (make_row_sets(problem, bits).keys != level.sets.keys[:n_nodes]).any()
         or not _has_numbers(level)
         or not _has_cuts(level, below, problem)
     )

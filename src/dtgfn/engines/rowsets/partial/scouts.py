@@ -61,18 +61,8 @@ def spread(
     for i in range(nodes.shape[0]):
         node, first = nodes[i], start[nodes[i]]
         number = n_cuts[node]
-        unknown, known = 0.0, 0.0
-        for u in range(number):
-            e = first + u
-            opening = cut_open(e, cuts, below_flow, below_open)
-            mass[u] = math.exp(cuts.logit[e] - flow[node]) * opening
-            if opening > 0.0:
-                mass[u] = max(mass[u], LEAST_OPEN)
-            if opening == 1.0 and is_unknown(e, cuts, below_flow):
-                unknown += mass[u]
-                mass[u] = -1.0 - mass[u]  # marks the frontier
-            else:
-                known += mass[u]
+        given = (first, number, flow[node], cuts, below_flow, below_open)
+        unknown, known = weigh_cuts(*given, mass)
         if unknown + known <= 0.0:
             continue
         n_new = int(scouts[i] * unknown / (unknown + known) + uniform[i, 0])
@@ -108,6 +98,32 @@ def spread(
                 child[n_children], followers[n_children] = right, n_here - n_first
                 n_children += 1
     return at[:n_found], found[:n_found], child[:n_children], followers[:n_children]
+
+
+@njit(cache=True, nogil=True)
+def weigh_cuts(
+    first: int,
+    number: int,
+    flow: float,
+    cuts: CutTable,
+    below_flow: Floats,
+    below_open: Floats,
+    mass: Floats,
+) -> tuple[float, float]:
+    """Write the open mass of a node's cuts, -1 less where a child is unknown; return both sums."""
+    unknown, known = 0.0, 0.0
+    for u in range(number):
+        e = first + u
+        opening = cut_open(e, cuts, below_flow, below_open)
+        mass[u] = math.exp(cuts.logit[e] - flow) * opening
+        if opening > 0.0:
+            mass[u] = max(mass[u], LEAST_OPEN)
+        if opening == 1.0 and is_unknown(e, cuts, below_flow):
+            unknown += mass[u]
+            mass[u] = -1.0 - mass[u]  # marks the frontier
+        else:
+            known += mass[u]
+    return unknown, known
 
 
 @njit(cache=True, nogil=True)
