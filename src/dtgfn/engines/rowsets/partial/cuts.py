@@ -250,7 +250,7 @@ def write_leaf_cuts(
     seen: Int32s,
     cuts: CutTable,
 ) -> int:
-    """Write the cuts of a feature from ``e`` on; empties ``bucket`` and ``seen``, returns the end."""
+    """Write the cuts of a feature from ``e`` on, return the end; ``bucket``, ``seen`` get empty."""
     n_sums = total_sums.shape[0]
     left, right = np.zeros(n_sums), np.zeros(n_sums)
     rules = 0.0
