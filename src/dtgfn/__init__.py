@@ -20,7 +20,7 @@ from dtgfn._version import __version__
 
 if TYPE_CHECKING:
     from dtgfn.data.table_files import read_table
-    from dtgfn.engines.exact import BudgetExceeded
+    from dtgfn.engines.contract import BudgetExceeded
     from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
     from dtgfn.explain.text import tree_text
     from dtgfn.inference.infer import infer
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use, so that `import dtgfn` (and `dtgfn --help`) costs next to nothing.
 _HOMES = {
-    "BudgetExceeded": "dtgfn.engines.exact",
+    "BudgetExceeded": "dtgfn.engines.contract",
     "DTGFNAnomalyDetector": "dtgfn.estimators",
     "DTGFNClassifier": "dtgfn.estimators",
     "DTGFNRegressor": "dtgfn.estimators",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn._support.threads import Threads
+from dtgfn._support.parallel import Threads
 from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.ranking import ranked_trees
 from dtgfn.posterior.prediction import average_trees, distinct_trees

@@ -7,18 +7,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas
 
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.checks import check_range
 from dtgfn.data.binning import Binner, Binning, encode, fit_binner
-from dtgfn.data.tables import Table, listing, take
-from dtgfn.data.targets import check_classes, check_numbers
+from dtgfn.data.tables import Table, take
+from dtgfn.data.targets import (
+    MAX_CLASSES,
+    MAX_WEIGHT,
+    as_target,
+    check_classes,
+    check_numbers,
+    encode_labels,
+)
 from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf
 from dtgfn.trees.score import Rows
-
-MAX_CLASSES = 1000
-MAX_WEIGHT = 1e9  # beyond, differences of log gammas lose their digits
 
 
 @dataclass(frozen=True)
@@ -33,35 +36,30 @@ class TrainingData:
 
 def make_training_data(
     table: Table,
-    y: npt.NDArray[Any],
-    leaf: LeafModel | None = None,
+    target: npt.NDArray[Any],
+    leaf: LeafModel,
     *,
     binning: Binning = "uniform",
     n_thresholds: int = 99,
     sample_weight: npt.ArrayLike | None = None,
     classes: npt.ArrayLike | None = None,
 ) -> TrainingData:
-    """Code a table; rows of weight zero count as absent.
+    """Code a table, and a target that ``read_target`` has read; rows of weight zero are absent.
 
-    ``leaf`` is a model of which only the prior matters: the classes of a ``DirichletLeaf`` (the
-    default), location and scale of a ``NormalLeaf`` come from y. Others see y as it is. ``classes``
-    names all classes where y may lack some.
+    ``leaf`` is a model of which only the prior matters: the classes of a ``DirichletLeaf``,
+    location and scale of a ``NormalLeaf`` come from the target. Others see it as it is.
+    ``classes`` names all classes where the target may lack some.
 
     Examples
     --------
     >>> from dtgfn.data.tables import as_table
-    >>> data = make_training_data(as_table([[1.0], [2.0], [3.0]]), np.array(["no", "yes", "yes"]))
+    >>> table, labels = as_table([[1.0], [2.0], [3.0]]), np.array(["no", "yes", "yes"])
+    >>> data = make_training_data(table, labels, DirichletLeaf(1))
     >>> data.classes.tolist(), data.rows.target.tolist()
     (['no', 'yes'], [0, 1, 1])
 
     """
-    if y.ndim != 1 or len(y) != table.n_rows:
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: X has {table.n_rows} "
-            f"rows, but y has shape {y.shape}; give one value per row."
-        )
-    leaf = DirichletLeaf(1) if leaf is None else leaf
-    y = check_classes(y) if isinstance(leaf, DirichletLeaf) else check_numbers(y)
+    check_length(table, target)
     binner = fit_binner(
         table, binning=binning, n_thresholds=n_thresholds, sample_weight=sample_weight
     )
@@ -74,28 +72,42 @@ def make_training_data(
                 "divide it by a constant (a weight counts as that many rows)."
             )
         present = weight > 0
-        table, y, weight = take(table, present), y[present], weight[present]
+        table, target, weight = take(table, present), target[present], weight[present]
     known = None
     if isinstance(leaf, DirichletLeaf):
-        known = np.unique(y if classes is None else np.asarray(classes))
+        known = np.unique(target if classes is None else np.asarray(classes))
         leaf = fitted_dirichlet(leaf, known)
     elif isinstance(leaf, NormalLeaf):
-        leaf = fitted_normal(leaf, y, weight)
-    rows = Rows(encode(binner, table), coded_target(y, leaf, known), weight)
+        leaf = fitted_normal(leaf, target, weight)
+    rows = Rows(encode(binner, table), encode_target(target, leaf, known), weight)
     return TrainingData(rows, binner, leaf, known)
 
 
-def coded_target(
-    y: npt.NDArray[Any], leaf: LeafModel, classes: npt.NDArray[Any] | None
+def check_length(table: Table, target: npt.NDArray[Any]) -> None:
+    """Refuse a target that does not have one value per row."""
+    if target.shape != (table.n_rows,):
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {table.n_rows} "
+            f"rows, but y has shape {target.shape}; give one value per row."
+        )
+
+
+def read_target(y: Any, leaf: LeafModel) -> npt.NDArray[Any]:
+    """Return a user's target as the leaf model takes it: class labels, or finite numbers [n]."""
+    target = as_target(y)
+    return check_classes(target) if isinstance(leaf, DirichletLeaf) else check_numbers(target)
+
+
+def encode_target(
+    target: npt.NDArray[Any], leaf: LeafModel, classes: npt.NDArray[Any] | None
 ) -> Int32s | Floats:
-    """Targets as the leaf model sees them [n]: places of classes, numbers in its own units."""
+    """Targets as the leaf model sums them [n]: indices of classes, numbers in its own units."""
     if isinstance(leaf, DirichletLeaf):
         assert classes is not None, "leaves of classes have classes"
-        return class_places(check_classes(y), classes)
-    numbers = check_numbers(y)
+        return encode_labels(target, classes)
     if isinstance(leaf, NormalLeaf):
-        return np.asarray((numbers - leaf.location) / leaf.scale)
-    return numbers
+        return np.asarray((target - leaf.location) / leaf.scale)
+    return target
 
 
 def fitted_dirichlet(leaf: DirichletLeaf, classes: npt.NDArray[Any]) -> DirichletLeaf:
@@ -121,20 +133,3 @@ def fitted_normal(leaf: NormalLeaf, y: Floats, weight: Floats) -> NormalLeaf:
     if not scale > 1e-12 * max(abs(location), 1e-300):
         scale = 1.0
     return replace(leaf, location=location, scale=scale)
-
-
-def class_places(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Int32s:
-    """Place of each label [n] among the classes [C]; refuse one that is not there.
-
-    >>> class_places(np.array(["yes", "no"]), np.array(["no", "yes"])).tolist()
-    [1, 0]
-    """
-    places = pandas.Index(classes).get_indexer(pandas.Index(y))
-    unseen = np.flatnonzero(places < 0)
-    if unseen.size:
-        raise ValueError(
-            f"y holds the label {str(y[unseen[0]])!r} in row {unseen[0]}, which is none of the "
-            f"classes {listing(map(str, classes))}; name every class that may come in classes= of "
-            "the first partial_fit."
-        )
-    return np.asarray(places, dtype=np.int32)

@@ -14,9 +14,9 @@ import dtgfn
 from dtgfn._support.archive import Contents, StorageError, read_container, write_container
 from dtgfn._support.checks import check_choice, check_flag, check_whole
 from dtgfn.data.tables import listing
+from dtgfn.engines import ENGINES
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn.estimators.base import PosteriorEstimator
-from dtgfn.inference.infer import ENGINES
 from dtgfn.posterior.prediction import WEIGHTINGS
 from dtgfn.storage.detector_state import detector_to_arrays, detector_to_meta, restore_detector
 from dtgfn.storage.limits import check_draws

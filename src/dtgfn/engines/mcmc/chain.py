@@ -15,9 +15,8 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.parallel import ChunkSize, Flag
 from dtgfn._support.splitmix import draw_below
-from dtgfn._support.threads import Flag
-from dtgfn._support.turns import Pace
 from dtgfn.engines.mcmc.moves import MOVES, make_move
 from dtgfn.engines.mcmc.tree_state import SPLIT, Chain, enlarge, make_chain, sum_values, write_tree
 from dtgfn.trees.node_terms import NodeTable, most_nodes
@@ -129,23 +128,23 @@ class Walk:
     chain: Chain
     record: Record
     length: int
-    pace: Pace = field(default_factory=Pace)
+    chunk: ChunkSize = field(default_factory=ChunkSize)
 
     @property
     def steps(self) -> int:
         """Steps done."""
         return int(self.record.at[STEP])
 
-    def pieces(self, n_steps: int | None, halted: Flag) -> Iterator[bool]:
+    def chunks(self, n_steps: int | None, halted: Flag) -> Iterator[bool]:
         """Run to ``n_steps`` (for ever if None), yielding now and then."""
         most = most_nodes(self.table)
         while n_steps is None or self.steps < n_steps:
             first, begun = self.steps, time.monotonic()
-            until = first + self.pace.size
+            until = first + self.chunk.size
             until = until if n_steps is None else min(until, n_steps)
             self.make_room()
             run_steps(self.chain, self.table, self.record, until, most, halted)
-            self.pace.took(self.steps - first, time.monotonic() - begun)
+            self.chunk.adapt(self.steps - first, time.monotonic() - begun)
             yield True
 
     def make_room(self) -> None:

@@ -1,4 +1,4 @@
-"""The cuts of one row set with one level left, and the sum over them."""
+"""The cuts of one row set with one level left: the sum over them, and draws."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dtgfn._support.arrays import Floats, Int32s, UInt64s
+from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaves import log_marginal, write_outputs
 
 
-class Cuts(NamedTuple):
+class CutBuffer(NamedTuple):
     """Room for the cuts of one row set; ``list_cuts`` fills the first U entries."""
 
     feature: Int32s  # [U]
@@ -31,11 +31,11 @@ class Cuts(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def make_cuts(loops: Loops, max_cuts: int) -> Cuts:
+def make_cut_buffer(loops: Loops, max_cuts: int) -> CutBuffer:
     """Return room for the cuts of any row set of the problem."""
     n_sums, n_ranks = loops.sums.shape[1], loops.rank_code.shape[1]
     n_outputs = loops.table.mean.shape[1]
-    return Cuts(
+    return CutBuffer(
         np.empty(max_cuts, np.int32),
         np.empty(max_cuts, np.int32),
         np.empty(max_cuts, np.int32),
@@ -52,7 +52,7 @@ def make_cuts(loops: Loops, max_cuts: int) -> Cuts:
 
 @njit(cache=True, nogil=True)
 def list_cuts(
-    bits: UInt64s, depth: int, loops: Loops, cuts: Cuts, with_means: bool
+    bits: UInt64s, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
     """List the cuts of a row set at ``depth`` whose children are leaves.
 
@@ -67,7 +67,7 @@ def list_cuts(
 
 @njit(cache=True, nogil=True)
 def _list_cuts_by_table(
-    s: int, depth: int, loops: Loops, cuts: Cuts, with_means: bool
+    s: int, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
     table, rows, seen = loops.table, cuts.rows, cuts.seen
     split = math.exp(loops.log_split[depth])
@@ -111,7 +111,7 @@ def _list_cuts_by_table(
 
 @njit(cache=True, nogil=True)
 def _list_cuts_by_formula(
-    s: int, depth: int, loops: Loops, cuts: Cuts, with_means: bool
+    s: int, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
     rows, seen, leaf = cuts.rows, cuts.seen, loops.leaf
     n_sums = loops.sums.shape[1]
@@ -190,7 +190,7 @@ def sum_one_level(
 
     Writes log Z and the best log weight [K], P(0 or 1 splits) [K, 2] and P(column not used) [K, G].
     """
-    cuts = make_cuts(loops, max_cuts)
+    cuts = make_cut_buffer(loops, max_cuts)
     for k in range(first, last):
         n_cuts, stop, best, reference = list_cuts(bits[k], depth, loops, cuts, False)
         total = stop
@@ -208,3 +208,46 @@ def sum_one_level(
             absent[k, loops.group[cuts.feature[u]]] -= cuts.weight[u] / total
         for g in range(absent.shape[1]):
             absent[k, g] = max(absent[k, g], 0.0)
+
+
+@njit(cache=True, nogil=True)
+def draw_last(
+    first: int,
+    last: int,
+    bits: UInt64s,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    order: Int64s,
+    start: Int64s,
+    uniform: Floats,
+    feature: Int32s,
+    cut: Int32s,
+    sides: UInt64s,
+) -> None:
+    """Draw for open nodes with one level left; the children are leaves, so ``sides`` stay empty."""
+    cuts = make_cut_buffer(loops, max_cuts)
+    for k in range(first, last):
+        n_cuts, stop, _, _ = list_cuts(bits[k], depth, loops, cuts, False)
+        total = stop
+        for u in range(n_cuts):
+            total += cuts.weight[u]
+        for position in range(start[k], start[k + 1]):
+            i = order[position]
+            u = pick(uniform[i, 0] * total - stop, n_cuts, cuts.weight)
+            if u >= 0:
+                feature[i] = cuts.feature[u]
+                cut[i] = cuts.low[u] + int(uniform[i, 1] * (cuts.high[u] - cuts.low[u]))
+
+
+@njit(cache=True, nogil=True)
+def pick(remaining: float, n_cuts: int, weight: Floats) -> int:
+    """Return the cut where the cumulative weight passes ``remaining``, -1 (stop) if that is < 0."""
+    chosen = -1
+    if remaining >= 0.0:
+        for u in range(n_cuts):
+            chosen = u
+            remaining -= weight[u]
+            if remaining < 0.0:
+                break
+    return chosen

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dtgfn._support.arrays import Floats, Int32s, UInt64s
+from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
 from dtgfn.engines.rowsets.graph import rows_of
+from dtgfn.engines.rowsets.one_level import pick
 from dtgfn.engines.rowsets.problem import Loops, Problem
 
 
@@ -22,7 +23,7 @@ class Pairs(NamedTuple):
     """Scratch for one row set with U cuts, numbered feature after feature."""
 
     offset: Int32s  # [F + 1] first cut of each feature
-    position: Int32s  # [F, P] place of a row among the distinct codes of the feature
+    position: Int32s  # [F, P] index of a row among the distinct codes of the feature
     prefix: Int32s  # [U] packed counts left of the cut
     multiplicity: Floats  # [U] thresholds that make the cut
     left: Floats  # [G, U] sum over second cuts in the left child, by column of the second cut
@@ -80,27 +81,27 @@ def number_cuts(s: int, loops: Loops, pairs: Pairs) -> int:
             rank = loops.ranks[f, rows[i]]
             seen[rank] = 1
             lowest, highest = min(lowest, rank), max(highest, rank)
-        place, previous = -1, -1
+        index, previous = -1, -1
         for rank in range(lowest, highest + 1):
             if seen[rank] == 0:
                 continue
             if previous >= 0:
                 gap = loops.rank_code[f, rank] - loops.rank_code[f, previous]
-                pairs.multiplicity[n_cuts + place] = gap
-                prefix[n_cuts + place] = 0
-            place += 1
-            seen[rank] = place
+                pairs.multiplicity[n_cuts + index] = gap
+                prefix[n_cuts + index] = 0
+            index += 1
+            seen[rank] = index
             previous = rank
         for i in range(s):
-            place_of_row = seen[loops.ranks[f, rows[i]]]
-            pairs.position[f, i] = place_of_row
-            if place_of_row < place:
-                prefix[n_cuts + place_of_row] += loops.table.packed[rows[i]]
+            row_index = seen[loops.ranks[f, rows[i]]]
+            pairs.position[f, i] = row_index
+            if row_index < index:
+                prefix[n_cuts + row_index] += loops.table.packed[rows[i]]
         for rank in range(lowest, highest + 1):
             seen[rank] = 0
-        for u in range(n_cuts + 1, n_cuts + place):
+        for u in range(n_cuts + 1, n_cuts + index):
             prefix[u] += prefix[u - 1]
-        n_cuts += place
+        n_cuts += index
     pairs.offset[n_features] = n_cuts
     return n_cuts
 
@@ -174,7 +175,7 @@ def pair_two_features(
 def count_jointly(
     s: int, f: int, g: int, height: int, width: int, loops: Loops, pairs: Pairs
 ) -> None:
-    """Joint histogram [height, width] of packed counts over the places on features f and g."""
+    """Joint histogram [height, width] of packed counts over the indices on features f and g."""
     for cell in range(height * width):
         pairs.joint[cell] = 0
     for i in range(s):
@@ -302,3 +303,49 @@ def sum_two_levels(
         z, best = sum_first_cuts(total, split, loops, pairs, size[k], absent[k])
         log_z[k] = math.log(z) - loops.table.scale * weight
         log_max[k] = math.log(best) - loops.table.scale * weight
+
+
+@njit(cache=True, nogil=True)
+def draw_first_of_two(
+    first: int,
+    last: int,
+    bits: UInt64s,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    order: Int64s,
+    start: Int64s,
+    uniform: Floats,
+    feature: Int32s,
+    cut: Int32s,
+    sides: UInt64s,
+) -> None:
+    """Draw for open nodes with two levels left, from the sums over pairs of cuts.
+
+    All features must count as column 0.
+    """
+    pairs = make_pairs(loops, max_cuts, 1)
+    split = math.exp(loops.log_split[depth])
+    weight = np.empty(max_cuts)
+    for k in range(first, last):
+        s, total, n_cuts = load_set(bits[k], loops, pairs)
+        z = value_sides(total, n_cuts, split, loops, pairs)
+        for u in range(n_cuts):
+            weight[u] = pairs.multiplicity[u] * split * pairs.z_left[u] * pairs.z_right[u]
+        for position in range(start[k], start[k + 1]):
+            i = order[position]
+            u = pick(uniform[i, 0] * z - loops.table.value[total], n_cuts, weight)
+            if u < 0:
+                continue
+            f = 0
+            while pairs.offset[f + 1] <= u:
+                f += 1
+            feature[i] = f
+            low = -1
+            for r in range(s):
+                row = pairs.rows[r]
+                side = 0 if pairs.position[f, r] <= u - pairs.offset[f] else 1
+                sides[i, side, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
+                if side == 0:
+                    low = max(low, loops.rank_code[f, loops.ranks[f, row]])
+            cut[i] = low + int(uniform[i, 1] * pairs.multiplicity[u])

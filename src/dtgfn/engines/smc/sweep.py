@@ -22,8 +22,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
-from dtgfn._support.threads import Flag
-from dtgfn._support.turns import Deadline, Pace
+from dtgfn._support.parallel import ChunkSize, Deadline, Flag
 from dtgfn.engines.smc.lookahead import Choices, draw_choice, look_ahead, make_choices
 from dtgfn.trees.node_terms import (
     INNER,
@@ -268,7 +267,7 @@ class Sweep:
     particles: Particles
     rng: np.random.Generator
     log_z: float
-    pace: Pace
+    chunk: ChunkSize
     deadline: Deadline
     in_a_hurry: Callable[[], bool]
     n_particles: int
@@ -276,7 +275,7 @@ class Sweep:
     stages: int = 0
     root_seconds: float = 0.0
 
-    def pieces(self) -> Iterator[None]:
+    def chunks(self) -> Iterator[None]:
         """Decide and resample until all trees are finished, yielding now and then."""
         while (unfinished := np.flatnonzero(self.particles.next < self.particles.n_nodes)).size:
             yield from self.decide_all(unfinished)
@@ -299,10 +298,10 @@ class Sweep:
         while position < len(unfinished):
             begun = time.monotonic()
             position, cells = decide(
-                position, self.pace.size, *given, self.table, self.particles, self.work
+                position, self.chunk.size, *given, self.table, self.particles, self.work
             )
             seconds = time.monotonic() - begun
-            self.pace.took(cells, seconds)
+            self.chunk.adapt(cells, seconds)
             # The first piece of all is one look at all rows and columns.
             self.root_seconds = self.root_seconds or seconds
             yield
@@ -349,7 +348,7 @@ def start_sweep(
     work: Workspace,
     n_particles: int,
     rng: np.random.Generator,
-    pace: Pace,
+    chunk: ChunkSize,
     deadline: Deadline,
     in_a_hurry: Callable[[], bool],
 ) -> Sweep:
@@ -359,4 +358,4 @@ def start_sweep(
     n_keys = len(table.target) + table.max_depth + 1
     keys = np.random.default_rng(0).integers(0, 2**64, size=n_keys, dtype=np.uint64)
     log_z = float(particles.log_reward[0]) / table.temperature
-    return Sweep(table, work, keys, particles, rng, log_z, pace, deadline, in_a_hurry, n_particles)
+    return Sweep(table, work, keys, particles, rng, log_z, chunk, deadline, in_a_hurry, n_particles)
