@@ -6,8 +6,9 @@ its name into ``ENGINE_HOMES``. Engines are loaded on first use, and never impor
 
 from __future__ import annotations
 
+import difflib
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dtgfn._support.checks import check_choice
@@ -99,6 +100,29 @@ def find_engine(name: str, parameter: str = "engine") -> Engine[Any]:
     """
     check_choice(parameter, name, tuple(ENGINE_HOMES))
     return ENGINES[name]
+
+
+def check_option_names(
+    engine: Engine[Any],
+    options: Iterable[str],
+    parameters: Collection[str],
+    also: tuple[str, ...] = (),
+) -> None:
+    """Refuse an option that the engine does not have, with a guess at what was meant.
+
+    ``parameters`` are what the caller takes by itself, ``also`` options of its own.
+    """
+    known = (*engine.option_names, *also)
+    for name in options:
+        if name in parameters:
+            raise ValueError(
+                f"{name} is a parameter, not an option of engine {engine.name!r}; give it by "
+                "itself."
+            )
+        if name not in known:
+            similar = difflib.get_close_matches(name, [*known, *parameters], 1)
+            way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
+            raise ValueError(f"{name!r} is not an option of engine {engine.name!r}; {way_out}")
 
 
 def __getattr__(name: str) -> Any:

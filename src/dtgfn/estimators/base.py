@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         n_bags: int | None = None,
     ) -> TreePosterior:
         """Run the engine with this estimator's parameters on a table and target that were read."""
+        started = time.monotonic()
         self._forget()
         options = self._engine_options()
         return infer_prepared(
@@ -119,6 +121,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             n_jobs=self.n_jobs,
             random_state=self._seed(),
             verbose=self.verbose,
+            started=started,
         )
 
     def _extend(

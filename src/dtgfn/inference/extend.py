@@ -20,8 +20,13 @@ from dtgfn.diagnostics.doubts import warn_if_untrustworthy
 from dtgfn.engines import ENGINES
 from dtgfn.engines.contract import Run
 from dtgfn.inference.bagging import Bags
-from dtgfn.inference.infer import read_method, remaining_budget
-from dtgfn.inference.training_data import check_length, encode_target, read_target
+from dtgfn.inference.infer import (
+    check_length,
+    encode_target,
+    read_method,
+    read_target,
+    remaining_budget,
+)
 from dtgfn.posterior.importance_weights import effective_sample_size
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums

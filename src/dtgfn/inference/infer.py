@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import time
 import warnings
@@ -13,20 +12,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.progress import progress_bar
-from dtgfn.data.binning import Binning
-from dtgfn.data.tables import Table, as_table
+from dtgfn.data.binning import Binner, Binning, encode, fit_binner
+from dtgfn.data.tables import Table, as_table, take
+from dtgfn.data.targets import MAX_WEIGHT, as_target, check_classes, check_numbers, encode_labels
 from dtgfn.diagnostics.doubts import UntrustworthyFit, warn_if_untrustworthy
-from dtgfn.engines import find_engine
+from dtgfn.engines import check_option_names, find_engine
 from dtgfn.engines.contract import Engine, Run
 from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.bagging import BAG_DEFAULTS, infer_bagged, out_of_bag
 from dtgfn.inference.resampling import BagOptions
 from dtgfn.inference.temperature import choose_temperature, leave_one_out
-from dtgfn.inference.training_data import make_training_data, read_target
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.leaves import DirichletLeaf, LeafModel
+from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf, fit_dirichlet, fit_normal
 from dtgfn.trees.score import Rows, Score, SplitPenalty, make_score
 
 MOMENT = 0.25  # seconds
@@ -179,16 +179,15 @@ def infer_prepared(
     n_jobs: int | None,
     random_state: int | np.random.Generator | None,
     verbose: bool,
-    started: float | None = None,
+    started: float,
 ) -> TreePosterior:
     """Infer from what is already read: ``as_table``, ``read_target`` and ``read_method``.
 
-    All else is as in ``infer``; ``started`` is when reading began, for the time budget.
+    All else is as in ``infer``; ``started`` is when reading began (``time.monotonic``).
     """
     n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
     check_seed(random_state)
-    check_temperature(temperature, leaf)
-    started = time.monotonic() if started is None else started
+    check_temperature(temperature, leaf, method.options)
     data = make_training_data(
         table,
         target,
@@ -217,21 +216,15 @@ def infer_prepared(
             n_jobs=n_jobs,
             progress=progress,
         )
-        if temperature == "auto":
-            posterior = infer_at_best_temperature(method, data.rows, score, run)
-        else:
-            posterior = infer_at_temperature(method, data.rows, score, run)
+        several = method.bags is not None or temperature == "auto"
+        if several and time_budget is not None:
+            warm_up(method, data.rows, score, run)
+        infer_rows = infer_at_best_temperature if temperature == "auto" else Method.infer
+        posterior = infer_rows(method, data.rows, score, run)
     if method.bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
     warn_if_cut_short(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)
-
-
-def infer_at_temperature(method: Method, rows: Rows, score: Score, run: Run) -> TreePosterior:
-    """Return the posterior at the score's temperature."""
-    if method.bags is not None and run.time_budget is not None:
-        warm_up(method, rows, score, run)
-    return method.infer(rows, score, run)
 
 
 def infer_at_best_temperature(method: Method, rows: Rows, score: Score, run: Run) -> TreePosterior:
@@ -239,13 +232,6 @@ def infer_at_best_temperature(method: Method, rows: Rows, score: Score, run: Run
 
     ``diagnostics["temperatures"]`` has the scores of all that were tried.
     """
-    if getattr(method.options, "checkpoint", None) is not None:
-        raise ValueError(
-            "temperature='auto' trains once for each temperature, so there is no one checkpoint; "
-            "leave it out, or give a temperature."
-        )
-    if run.time_budget is not None:
-        warm_up(method, rows, score, run)
 
     def infer_at(temperature: float, seconds: float | None) -> TreePosterior:
         tempered = replace(score, temperature=temperature)
@@ -270,32 +256,14 @@ def read_method(
     ``parameter`` is the name under which the user gave the engine.
     """
     found = find_engine(engine, parameter)
-    check_option_names(found, options, also=() if n_bags is None else BAG_ONLY)
+    parameters = inspect.signature(infer).parameters
+    check_option_names(found, options, parameters, also=() if n_bags is None else BAG_ONLY)
     own = {name: value for name, value in options.items() if name not in BAG_ONLY}
     if n_bags is None:
         return Method(found, found.read_options(own))
     of_bags = {name: options[name] for name in BAG_ONLY if name in options}
     own = {**BAG_DEFAULTS.get(engine, {}), **own}
     return Method(found, found.read_options(own), BagOptions(n_bags, **of_bags))
-
-
-def check_option_names(
-    engine: Engine[Any], options: Mapping[str, Any], also: tuple[str, ...] = ()
-) -> None:
-    """Refuse an option that the engine does not have, with a guess at what was meant."""
-    known = (*engine.option_names, *also)
-    parameters = inspect.signature(infer).parameters
-    for name in options:
-        if name in parameters:
-            raise ValueError(
-                f"{name} is a parameter, not an option of engine {engine.name!r}; give it by "
-                "itself."
-            )
-        if name not in known:
-            everything = [*known, *parameters]
-            similar = difflib.get_close_matches(name, everything, 1)
-            way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
-            raise ValueError(f"{name!r} is not an option of engine {engine.name!r}; {way_out}")
 
 
 def remaining_budget(
@@ -326,8 +294,8 @@ def warn_if_cut_short(posterior: TreePosterior, time_budget: float | None) -> No
         )
 
 
-def check_temperature(temperature: object, leaf: LeafModel) -> None:
-    """Refuse a word that is not "auto", and "auto" where rows cannot be left out."""
+def check_temperature(temperature: object, leaf: LeafModel, options: Any) -> None:
+    """Refuse a word that is not "auto", and "auto" where it cannot be chosen."""
     if temperature != "auto":
         if isinstance(temperature, str):
             raise ValueError(
@@ -340,3 +308,94 @@ def check_temperature(temperature: object, leaf: LeafModel) -> None:
             "temperature='auto' leaves rows out of class counts, so it is for classes only; give "
             "a number."
         )
+    if getattr(options, "checkpoint", None) is not None:
+        raise ValueError(
+            "temperature='auto' trains once for each temperature, so there is no one checkpoint; "
+            "leave it out, or give a temperature."
+        )
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Coded rows with what gives them meaning; classes [C] is None unless leaves hold classes."""
+
+    rows: Rows
+    binner: Binner
+    leaf: LeafModel
+    classes: npt.NDArray[Any] | None
+
+
+def make_training_data(
+    table: Table,
+    target: npt.NDArray[Any],
+    leaf: LeafModel,
+    *,
+    binning: Binning = "uniform",
+    n_thresholds: int = 99,
+    sample_weight: npt.ArrayLike | None = None,
+    classes: npt.ArrayLike | None = None,
+) -> TrainingData:
+    """Code a table, and a target that ``read_target`` has read; rows of weight zero are absent.
+
+    ``leaf`` is a model of which only the prior matters: the classes of a ``DirichletLeaf``,
+    location and scale of a ``NormalLeaf`` come from the target. Others see it as it is.
+    ``classes`` names all classes where the target may lack some.
+
+    Examples
+    --------
+    >>> from dtgfn.data.tables import as_table
+    >>> table, labels = as_table([[1.0], [2.0], [3.0]]), np.array(["no", "yes", "yes"])
+    >>> data = make_training_data(table, labels, DirichletLeaf(1))
+    >>> data.classes.tolist(), data.rows.target.tolist()
+    (['no', 'yes'], [0, 1, 1])
+
+    """
+    check_length(table, target)
+    binner = fit_binner(
+        table, binning=binning, n_thresholds=n_thresholds, sample_weight=sample_weight
+    )
+    weight: Floats = np.ones(table.n_rows)
+    if sample_weight is not None:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+        if weight.sum() > MAX_WEIGHT:
+            raise ValueError(
+                f"sample_weight sums to {weight.sum():g}, more than {MAX_WEIGHT:g} rows' worth; "
+                "divide it by a constant (a weight counts as that many rows)."
+            )
+        present = weight > 0
+        table, target, weight = take(table, present), target[present], weight[present]
+    known = None
+    if isinstance(leaf, DirichletLeaf):
+        known = np.unique(target if classes is None else np.asarray(classes))
+        leaf = fit_dirichlet(leaf, known)
+    elif isinstance(leaf, NormalLeaf):
+        leaf = fit_normal(leaf, target, weight)
+    rows = Rows(encode(binner, table), encode_target(target, leaf, known), weight)
+    return TrainingData(rows, binner, leaf, known)
+
+
+def check_length(table: Table, target: npt.NDArray[Any]) -> None:
+    """Refuse a target that does not have one value per row."""
+    if target.shape != (table.n_rows,):
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {table.n_rows} "
+            f"rows, but y has shape {target.shape}; give one value per row."
+        )
+
+
+def read_target(y: Any, leaf: LeafModel) -> npt.NDArray[Any]:
+    """Return a user's target as the leaf model takes it: class labels, or finite numbers [n]."""
+    target = as_target(y)
+    return check_classes(target) if isinstance(leaf, DirichletLeaf) else check_numbers(target)
+
+
+def encode_target(
+    target: npt.NDArray[Any], leaf: LeafModel, classes: npt.NDArray[Any] | None
+) -> Int32s | Floats:
+    """Targets as the leaf model sums them [n]: indices of classes, numbers in its own units."""
+    if isinstance(leaf, DirichletLeaf):
+        assert classes is not None, "leaves of classes have classes"
+        return encode_labels(target, classes)
+    if isinstance(leaf, NormalLeaf):
+        return np.asarray((target - leaf.location) / leaf.scale)
+    return target

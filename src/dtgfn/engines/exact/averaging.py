@@ -44,11 +44,11 @@ def average_predictions(
     chosen, member = distinct_codes(varying)
     distinct = varying[chosen]
     n_distinct = distinct.shape[0]
-    piece = queries_at_once(problem, support, n_distinct)
+    chunk = queries_at_once(problem, support, n_distinct)
     out = np.empty((n_distinct, problem.score.leaf.n_outputs))
-    for first in range(0, n_distinct, piece):
-        queries = np.ascontiguousarray(distinct[first : first + piece].T.astype(np.int32))
-        out[first : first + piece] = _average_piece(problem, support, queries, run)
+    for first in range(0, n_distinct, chunk):
+        queries = np.ascontiguousarray(distinct[first : first + chunk].T.astype(np.int32))
+        out[first : first + chunk] = _average_chunk(problem, support, queries, run)
     return problem.score.leaf.normalise(out)[member]
 
 
@@ -68,7 +68,7 @@ def _cells_per_query(problem: Problem, support: list[SupportLevel]) -> int:
     return int(problem.score.leaf.n_outputs * n_features ** max(levels_left, 1))
 
 
-def _average_piece(
+def _average_chunk(
     problem: Problem, support: list[SupportLevel], queries: Int32s, run: Runner
 ) -> Floats:
     """Predictions [Q, J] for distinct rows given as code columns [F, Q]."""

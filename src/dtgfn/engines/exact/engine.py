@@ -31,7 +31,7 @@ from dtgfn.engines.exact.inside_outside import (
     solve,
 )
 from dtgfn.engines.rowsets.problem import Problem, make_problem
-from dtgfn.engines.rowsets.two_levels import scratch_bytes
+from dtgfn.engines.rowsets.tails import scratch_bytes
 from dtgfn.posterior.tree_posterior import TreePosterior, check_possible
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, Score, log_reward, merge_rows

@@ -28,13 +28,14 @@ from dtgfn.engines.rowsets.graph import (
     root_row_set,
     take_edges,
 )
-from dtgfn.engines.rowsets.one_level import draw_last
 from dtgfn.engines.rowsets.problem import Loops, Problem
 from dtgfn.engines.rowsets.tails import (
     Splits,
     Values,
     add_best_splits,
     best_edge,
+    draw_first_of_two,
+    draw_last,
     draw_splits,
     edge_log_weights,
     empty_values,
@@ -44,7 +45,6 @@ from dtgfn.engines.rowsets.tails import (
     tail_values,
     values_bytes,
 )
-from dtgfn.engines.rowsets.two_levels import draw_first_of_two
 from dtgfn.trees.batch import TreeBatch, empty_batch, from_splits
 
 NEGLIGIBLE = 1e-10

@@ -1,4 +1,4 @@
-"""One chain from its start to its end: steps in pieces, and a record of the trees it passed.
+"""One chain from its start to its end: steps in chunks, and a record of the trees it passed.
 
 How long a chain will be may not be known before. So every tree is recorded until the record is
 full; then every other entry is dropped and only every second tree recorded from there on.
@@ -21,7 +21,7 @@ from dtgfn.engines.mcmc.moves import MOVES, make_move
 from dtgfn.engines.mcmc.tree_state import SPLIT, Chain, enlarge, make_chain, sum_values, write_tree
 from dtgfn.trees.node_terms import NodeTable, most_nodes
 
-STEP, INTERVAL, RECORDED = 0, 1, 2  # places in Record.at
+STEP, INTERVAL, RECORDED = 0, 1, 2  # indices in Record.at
 REFRESH = 4096  # steps after which log R is summed afresh
 START_SPLITS = 16  # a start has fewer splits than this, and they always find room
 MARGIN = 1e-9  # by which a tree must be better, lest rounding makes every visit a new best
@@ -161,7 +161,7 @@ class Walk:
                 thin(self.record)
 
     def second_half(self, n_draws: int | None = None) -> Int64s:
-        """Return places in the record after burn-in: all, or ``n_draws`` evenly spread."""
+        """Return indices in the record after burn-in: all, or ``n_draws`` evenly spread."""
         recorded, interval = int(self.record.at[RECORDED]), int(self.record.at[INTERVAL])
         # Entry k was recorded after step (k + 1) * interval.
         first = min(self.steps // (2 * interval), recorded - 1)

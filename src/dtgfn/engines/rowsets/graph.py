@@ -236,7 +236,7 @@ def expand(
 ) -> tuple[Edges, RowSets]:
     """Cut every row set of a level in all distinct ways; return the edges and the next level.
 
-    ``run(work, n)`` calls ``work(first, last)`` over 0..n in pieces, in order, one at a time;
+    ``run(work, n)`` calls ``work(first, last)`` over 0..n in chunks, in order, one at a time;
     ``counts`` may bring the number of cuts of each set.
     """
     counts = count_edges(problem, sets, run) if counts is None else counts

@@ -1,4 +1,4 @@
-"""The cuts of one row set with one level left: the sum over them, and draws."""
+"""The cuts of one row set with one level left, and what the trees that end with them weigh."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.arrays import Floats, Int32s, UInt64s
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaves import log_marginal, write_outputs
@@ -113,24 +113,15 @@ def _list_cuts_by_table(
 def _list_cuts_by_formula(
     s: int, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
-    rows, seen, leaf = cuts.rows, cuts.seen, loops.leaf
-    n_sums = loops.sums.shape[1]
+    leaf, n_sums = loops.leaf, loops.sums.shape[1]
     total, left, right = np.zeros(n_sums), np.zeros(n_sums), np.zeros(n_sums)
     for i in range(s):
-        for c in range(loops.span[rows[i], 0], loops.span[rows[i], 1]):
-            total[c] += loops.sums[rows[i], c]
+        row = cuts.rows[i]
+        for c in range(loops.span[row, 0], loops.span[row, 1]):
+            total[c] += loops.sums[row, c]
     n_cuts, n_varying = 0, 0
     for f in range(loops.ranks.shape[0]):
-        lowest, highest = loops.rank_code.shape[1], -1
-        for i in range(s):
-            rank = loops.ranks[f, rows[i]]
-            if seen[rank] == 0:
-                seen[rank] = 1
-                for c in range(n_sums):
-                    cuts.bucket[rank, c] = 0.0
-            for c in range(loops.span[rows[i], 0], loops.span[rows[i], 1]):
-                cuts.bucket[rank, c] += loops.sums[rows[i], c]
-            lowest, highest = min(lowest, rank), max(highest, rank)
+        lowest, highest = _fill_buckets(f, s, loops, cuts)
         n_varying += 1 if highest > lowest else 0
         rules = 0.0
         if loops.uniform_rules and highest > lowest:
@@ -139,9 +130,9 @@ def _list_cuts_by_formula(
             left[c] = 0.0
         previous = -1
         for rank in range(lowest, highest + 1):
-            if seen[rank] == 0:
+            if cuts.seen[rank] == 0:
                 continue
-            seen[rank] = 0
+            cuts.seen[rank] = 0
             if previous >= 0:
                 low, high = loops.rank_code[f, previous], loops.rank_code[f, rank]
                 cuts.feature[n_cuts], cuts.low[n_cuts], cuts.high[n_cuts] = f, low, high
@@ -159,95 +150,39 @@ def _list_cuts_by_formula(
                 left[c] += cuts.bucket[rank, c]
     write_outputs(total, leaf, cuts.mean_stop)
     stop = log_marginal(total, leaf) / loops.temperature
+    if n_cuts > 0 or not loops.uniform_rules:
+        stop += loops.log_stop[depth]
+    reference = _exponentiate(n_cuts, n_varying, stop, loops, cuts)
+    return n_cuts, math.exp(stop - reference), 1.0, reference
+
+
+@njit(cache=True, nogil=True)
+def _fill_buckets(f: int, s: int, loops: Loops, cuts: CutBuffer) -> tuple[int, int]:
+    """Sum the rows of each code of a feature; return the lowest and the highest rank."""
+    lowest, highest = loops.rank_code.shape[1], -1
+    for i in range(s):
+        row = cuts.rows[i]
+        rank = loops.ranks[f, row]
+        if cuts.seen[rank] == 0:
+            cuts.seen[rank] = 1
+            for c in range(loops.sums.shape[1]):
+                cuts.bucket[rank, c] = 0.0
+        for c in range(loops.span[row, 0], loops.span[row, 1]):
+            cuts.bucket[rank, c] += loops.sums[row, c]
+        lowest, highest = min(lowest, rank), max(highest, rank)
+    return lowest, highest
+
+
+@njit(cache=True, nogil=True)
+def _exponentiate(n_cuts: int, n_varying: int, stop: float, loops: Loops, cuts: CutBuffer) -> float:
+    """Make weights of log weights, all thresholds of a cut together; return their reference."""
     share = 0.0
     if loops.uniform_rules and n_cuts > 0:
         share = math.log(n_varying) / loops.temperature
-    if n_cuts > 0 or not loops.uniform_rules:
-        stop += loops.log_stop[depth]
     reference = stop
     for u in range(n_cuts):
         cuts.weight[u] -= share
         reference = max(reference, cuts.weight[u])
     for u in range(n_cuts):
         cuts.weight[u] = (cuts.high[u] - cuts.low[u]) * math.exp(cuts.weight[u] - reference)
-    return n_cuts, math.exp(stop - reference), 1.0, reference
-
-
-@njit(cache=True, nogil=True)
-def sum_one_level(
-    first: int,
-    last: int,
-    bits: UInt64s,
-    max_cuts: int,
-    depth: int,
-    loops: Loops,
-    log_z: Floats,
-    log_max: Floats,
-    size: Floats,
-    absent: Floats,
-) -> None:
-    """Sum over all trees with at most one split on row sets first..last-1 of a level.
-
-    Writes log Z and the best log weight [K], P(0 or 1 splits) [K, 2] and P(column not used) [K, G].
-    """
-    cuts = make_cut_buffer(loops, max_cuts)
-    for k in range(first, last):
-        n_cuts, stop, best, reference = list_cuts(bits[k], depth, loops, cuts, False)
-        total = stop
-        for u in range(n_cuts):
-            total += cuts.weight[u]
-        log_z[k] = reference + math.log(total)
-        log_max[k] = reference + math.log(best)
-        size[k, 0] = stop / total
-        size[k, 1] = 1.0 - size[k, 0]
-        if absent.shape[1] == 0:
-            continue
-        for g in range(absent.shape[1]):
-            absent[k, g] = 1.0
-        for u in range(n_cuts):
-            absent[k, loops.group[cuts.feature[u]]] -= cuts.weight[u] / total
-        for g in range(absent.shape[1]):
-            absent[k, g] = max(absent[k, g], 0.0)
-
-
-@njit(cache=True, nogil=True)
-def draw_last(
-    first: int,
-    last: int,
-    bits: UInt64s,
-    max_cuts: int,
-    depth: int,
-    loops: Loops,
-    order: Int64s,
-    start: Int64s,
-    uniform: Floats,
-    feature: Int32s,
-    cut: Int32s,
-    sides: UInt64s,
-) -> None:
-    """Draw for open nodes with one level left; the children are leaves, so ``sides`` stay empty."""
-    cuts = make_cut_buffer(loops, max_cuts)
-    for k in range(first, last):
-        n_cuts, stop, _, _ = list_cuts(bits[k], depth, loops, cuts, False)
-        total = stop
-        for u in range(n_cuts):
-            total += cuts.weight[u]
-        for position in range(start[k], start[k + 1]):
-            i = order[position]
-            u = pick(uniform[i, 0] * total - stop, n_cuts, cuts.weight)
-            if u >= 0:
-                feature[i] = cuts.feature[u]
-                cut[i] = cuts.low[u] + int(uniform[i, 1] * (cuts.high[u] - cuts.low[u]))
-
-
-@njit(cache=True, nogil=True)
-def pick(remaining: float, n_cuts: int, weight: Floats) -> int:
-    """Return the cut where the cumulative weight passes ``remaining``, -1 (stop) if that is < 0."""
-    chosen = -1
-    if remaining >= 0.0:
-        for u in range(n_cuts):
-            chosen = u
-            remaining -= weight[u]
-            if remaining < 0.0:
-                break
-    return chosen
+    return reference

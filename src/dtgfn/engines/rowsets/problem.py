@@ -177,10 +177,10 @@ def make_leaf_table(sums: Floats, score: Score) -> LeafTable:
     # class_weight multiplies all rows of a class alike, so counts are whole in units per class.
     unit = np.array([column[column > 0].min(initial=np.inf) for column in sums.T])
     unit[~np.isfinite(unit)] = 1.0
-    whole = np.rint(sums / unit)
-    if not np.allclose(whole * unit, sums, rtol=1e-12, atol=0):
+    units = np.rint(sums / unit)
+    if not np.allclose(units * unit, sums, rtol=1e-12, atol=0):
         return nothing
-    totals = whole.sum(axis=0)
+    totals = units.sum(axis=0)
     if np.prod(totals + 1) > MAX_TABLE:
         return nothing
     sizes = [int(total) + 1 for total in totals]
@@ -197,9 +197,9 @@ def make_leaf_table(sums: Floats, score: Score) -> LeafTable:
     value[0] = 0.0
     mean = counts * unit + leaf.concentration
     return LeafTable(
-        packed=(whole @ step).astype(np.int32),
+        packed=(units @ step).astype(np.int32),
         value=value,
         mean=mean / mean.sum(axis=-1, keepdims=True),
-        row_weight=whole.sum(axis=1),
+        row_weight=units.sum(axis=1),
         scale=scale,
     )

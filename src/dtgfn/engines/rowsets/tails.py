@@ -20,9 +20,9 @@ from numba import njit
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.parallel import Interruptible, Runner, run_at_once
 from dtgfn.engines.rowsets.graph import Edges, RowSets, expand, sum_rows
-from dtgfn.engines.rowsets.one_level import sum_one_level
+from dtgfn.engines.rowsets.one_level import list_cuts, make_cut_buffer
 from dtgfn.engines.rowsets.problem import Loops, Problem
-from dtgfn.engines.rowsets.two_levels import draw_first_of_two, sum_two_levels
+from dtgfn.engines.rowsets.two_levels import load_set, make_pairs, sum_first_cuts, value_sides
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.leaves import log_marginal
 
@@ -88,6 +88,78 @@ def tail_values(
 
     run(Interruptible(work, loops.halted) if levels_left == 2 else work, len(sets))
     return values
+
+
+@njit(cache=True, nogil=True)
+def sum_one_level(
+    first: int,
+    last: int,
+    bits: UInt64s,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    log_z: Floats,
+    log_max: Floats,
+    size: Floats,
+    absent: Floats,
+) -> None:
+    """Sum over all trees with at most one split on row sets first..last-1 of a level.
+
+    Writes log Z and the best log weight [K], P(0 or 1 splits) [K, 2] and P(column not used) [K, G].
+    """
+    cuts = make_cut_buffer(loops, max_cuts)
+    for k in range(first, last):
+        n_cuts, stop, best, reference = list_cuts(bits[k], depth, loops, cuts, False)
+        total = stop
+        for u in range(n_cuts):
+            total += cuts.weight[u]
+        log_z[k] = reference + math.log(total)
+        log_max[k] = reference + math.log(best)
+        size[k, 0] = stop / total
+        size[k, 1] = 1.0 - size[k, 0]
+        if absent.shape[1] == 0:
+            continue
+        for g in range(absent.shape[1]):
+            absent[k, g] = 1.0
+        for u in range(n_cuts):
+            absent[k, loops.group[cuts.feature[u]]] -= cuts.weight[u] / total
+        for g in range(absent.shape[1]):
+            absent[k, g] = max(absent[k, g], 0.0)
+
+
+@njit(cache=True, nogil=True)
+def sum_two_levels(
+    first: int,
+    last: int,
+    bits: UInt64s,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    log_z: Floats,
+    log_max: Floats,
+    size: Floats,
+    absent: Floats,
+) -> None:
+    """Sum over all trees with at most two levels on row sets first..last-1 of a level.
+
+    Writes log Z and the best log weight [K], P(0..3 splits) [K, 4] and P(column not used) [K, G].
+    The leaf table stands only for priors whose split term is the same at every depth.
+    """
+    pairs = make_pairs(loops, max_cuts, absent.shape[1])
+    split = math.exp(loops.log_split[depth])
+    for k in range(first, last):
+        s, total, _ = load_set(bits[k], loops, pairs)
+        weight = 0.0
+        for i in range(s):
+            weight += loops.table.row_weight[pairs.rows[i]]
+        z, best = sum_first_cuts(total, split, loops, pairs, size[k], absent[k])
+        log_z[k] = math.log(z) - loops.table.scale * weight
+        log_max[k] = math.log(best) - loops.table.scale * weight
+
+
+def scratch_bytes(problem: Problem) -> float:
+    """Memory that ``make_pairs`` takes, by its largest parts."""
+    return 16.0 * problem.n_groups * problem.max_cuts + 4.0 * problem.loops.rank_code.shape[1] ** 2
 
 
 @njit(cache=True, nogil=True)
@@ -157,9 +229,9 @@ def add_best_splits(
     chosen = best_edge(problem, this, edges, values, depth)
     if chosen is not None:
         splits[path] = middle_split(problem, edges, chosen)
-        for turn, child in enumerate((edges.left[chosen], edges.right[chosen])):
+        for side, child in enumerate((edges.left[chosen], edges.right[chosen])):
             below = children.take(np.array([child]))
-            add_best_splits(problem, below, (*path, turn), splits, serial, parallel)
+            add_best_splits(problem, below, (*path, side), splits, serial, parallel)
 
 
 def middle_split(problem: Problem, edges: Edges, chosen: int) -> tuple[int, int]:
@@ -228,3 +300,92 @@ def split_leaves(
     trees.left[tree, slot] = left
     np.add.at(trees.n_nodes, tree, 2)
     return np.repeat(tree, 2), np.stack([left, left + 1], axis=1).ravel()
+
+
+@njit(cache=True, nogil=True)
+def draw_last(
+    first: int,
+    last: int,
+    bits: UInt64s,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    order: Int64s,
+    start: Int64s,
+    uniform: Floats,
+    feature: Int32s,
+    cut: Int32s,
+    sides: UInt64s,
+) -> None:
+    """Draw for open nodes with one level left; the children are leaves, so ``sides`` stay empty."""
+    cuts = make_cut_buffer(loops, max_cuts)
+    for k in range(first, last):
+        n_cuts, stop, _, _ = list_cuts(bits[k], depth, loops, cuts, False)
+        total = stop
+        for u in range(n_cuts):
+            total += cuts.weight[u]
+        for position in range(start[k], start[k + 1]):
+            i = order[position]
+            u = pick(uniform[i, 0] * total - stop, n_cuts, cuts.weight)
+            if u >= 0:
+                feature[i] = cuts.feature[u]
+                cut[i] = cuts.low[u] + int(uniform[i, 1] * (cuts.high[u] - cuts.low[u]))
+
+
+@njit(cache=True, nogil=True)
+def draw_first_of_two(
+    first: int,
+    last: int,
+    bits: UInt64s,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    order: Int64s,
+    start: Int64s,
+    uniform: Floats,
+    feature: Int32s,
+    cut: Int32s,
+    sides: UInt64s,
+) -> None:
+    """Draw for open nodes with two levels left, from the sums over pairs of cuts.
+
+    All features must count as column 0.
+    """
+    pairs = make_pairs(loops, max_cuts, 1)
+    split = math.exp(loops.log_split[depth])
+    weight = np.empty(max_cuts)
+    for k in range(first, last):
+        s, total, n_cuts = load_set(bits[k], loops, pairs)
+        z = value_sides(total, n_cuts, split, loops, pairs)
+        for u in range(n_cuts):
+            weight[u] = pairs.multiplicity[u] * split * pairs.z_left[u] * pairs.z_right[u]
+        for position in range(start[k], start[k + 1]):
+            i = order[position]
+            u = pick(uniform[i, 0] * z - loops.table.value[total], n_cuts, weight)
+            if u < 0:
+                continue
+            f = 0
+            while pairs.offset[f + 1] <= u:
+                f += 1
+            feature[i] = f
+            low = -1
+            for r in range(s):
+                row = pairs.rows[r]
+                side = 0 if pairs.position[f, r] <= u - pairs.offset[f] else 1
+                sides[i, side, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
+                if side == 0:
+                    low = max(low, loops.rank_code[f, loops.ranks[f, row]])
+            cut[i] = low + int(uniform[i, 1] * pairs.multiplicity[u])
+
+
+@njit(cache=True, nogil=True)
+def pick(remaining: float, n_cuts: int, weight: Floats) -> int:
+    """Return the cut where the cumulative weight passes ``remaining``, -1 (stop) if that is < 0."""
+    chosen = -1
+    if remaining >= 0.0:
+        for u in range(n_cuts):
+            chosen = u
+            remaining -= weight[u]
+            if remaining < 0.0:
+                break
+    return chosen

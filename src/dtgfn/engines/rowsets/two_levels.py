@@ -7,16 +7,14 @@ serves both orders, so a row set costs (number of cuts)^2 / 2 look-ups.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.arrays import Floats, Int32s, UInt64s
 from dtgfn.engines.rowsets.graph import rows_of
-from dtgfn.engines.rowsets.one_level import pick
-from dtgfn.engines.rowsets.problem import Loops, Problem
+from dtgfn.engines.rowsets.problem import Loops
 
 
 class Pairs(NamedTuple):
@@ -37,11 +35,6 @@ class Pairs(NamedTuple):
     corner: Int32s  # [R]
     seen: Int32s  # [R]
     rows: Int32s  # [P]
-
-
-def scratch_bytes(problem: Problem) -> float:
-    """Memory that ``make_pairs`` takes, by its largest parts."""
-    return 16.0 * problem.n_groups * problem.max_cuts + 4.0 * problem.loops.rank_code.shape[1] ** 2
 
 
 @njit(cache=True, nogil=True)
@@ -273,79 +266,3 @@ def sum_first_cuts(
     for g in range(n_groups):
         absent[g] = min(absent[g] / z, 1.0)
     return z, best
-
-
-@njit(cache=True, nogil=True)
-def sum_two_levels(
-    first: int,
-    last: int,
-    bits: UInt64s,
-    max_cuts: int,
-    depth: int,
-    loops: Loops,
-    log_z: Floats,
-    log_max: Floats,
-    size: Floats,
-    absent: Floats,
-) -> None:
-    """Sum over all trees with at most two levels on row sets first..last-1 of a level.
-
-    Writes log Z and the best log weight [K], P(0..3 splits) [K, 4] and P(column not used) [K, G].
-    The leaf table stands only for priors whose split term is the same at every depth.
-    """
-    pairs = make_pairs(loops, max_cuts, absent.shape[1])
-    split = math.exp(loops.log_split[depth])
-    for k in range(first, last):
-        s, total, _ = load_set(bits[k], loops, pairs)
-        weight = 0.0
-        for i in range(s):
-            weight += loops.table.row_weight[pairs.rows[i]]
-        z, best = sum_first_cuts(total, split, loops, pairs, size[k], absent[k])
-        log_z[k] = math.log(z) - loops.table.scale * weight
-        log_max[k] = math.log(best) - loops.table.scale * weight
-
-
-@njit(cache=True, nogil=True)
-def draw_first_of_two(
-    first: int,
-    last: int,
-    bits: UInt64s,
-    max_cuts: int,
-    depth: int,
-    loops: Loops,
-    order: Int64s,
-    start: Int64s,
-    uniform: Floats,
-    feature: Int32s,
-    cut: Int32s,
-    sides: UInt64s,
-) -> None:
-    """Draw for open nodes with two levels left, from the sums over pairs of cuts.
-
-    All features must count as column 0.
-    """
-    pairs = make_pairs(loops, max_cuts, 1)
-    split = math.exp(loops.log_split[depth])
-    weight = np.empty(max_cuts)
-    for k in range(first, last):
-        s, total, n_cuts = load_set(bits[k], loops, pairs)
-        z = value_sides(total, n_cuts, split, loops, pairs)
-        for u in range(n_cuts):
-            weight[u] = pairs.multiplicity[u] * split * pairs.z_left[u] * pairs.z_right[u]
-        for position in range(start[k], start[k + 1]):
-            i = order[position]
-            u = pick(uniform[i, 0] * z - loops.table.value[total], n_cuts, weight)
-            if u < 0:
-                continue
-            f = 0
-            while pairs.offset[f + 1] <= u:
-                f += 1
-            feature[i] = f
-            low = -1
-            for r in range(s):
-                row = pairs.rows[r]
-                side = 0 if pairs.position[f, r] <= u - pairs.offset[f] else 1
-                sides[i, side, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
-                if side == 0:
-                    low = max(low, loops.rank_code[f, loops.ranks[f, row]])
-            cut[i] = low + int(uniform[i, 1] * pairs.multiplicity[u])

@@ -1,7 +1,7 @@
 """One sweep of particles: trees that grow side by side, an open node each at a time.
 
 Let T_t be a particle's tree after t decisions, its open nodes taken as leaves. With the proposal q
-of ``smc_lookahead`` the weights
+of ``smc.lookahead`` the weights
 
     w_0 = R(T_0)^(1/T),    w_t = w_(t-1) * [R(T_t) / R(T_(t-1))]^(1/T) / q(decision t)
 
@@ -248,7 +248,7 @@ def log_mean_exp(values: Floats) -> float:
 
 
 def systematic(weight: Floats, n: int, rng: np.random.Generator) -> Int64s:
-    """Draw n places with expected numbers n * weight / sum, from one uniform number."""
+    """Draw n indices with expected numbers n * weight / sum, from one uniform number."""
     cumulated = np.cumsum(weight)
     points = (np.arange(n) + rng.random()) / n * cumulated[-1]
     return np.minimum(np.searchsorted(cumulated, points, side="right"), len(weight) - 1)
@@ -302,7 +302,7 @@ class Sweep:
             )
             seconds = time.monotonic() - begun
             self.chunk.adapt(cells, seconds)
-            # The first piece of all is one look at all rows and columns.
+            # The first chunk of all is one look at all rows and columns.
             self.root_seconds = self.root_seconds or seconds
             yield
             if self.thin_if_late():

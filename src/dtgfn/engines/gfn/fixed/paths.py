@@ -20,11 +20,14 @@ from numba import njit
 from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.parallel import ChunkSize
 from dtgfn.engines.gfn.fixed.policy import spread_evenly
-from dtgfn.engines.rowsets.one_level import draw_last
 from dtgfn.engines.rowsets.partial.graph import Graph
 from dtgfn.engines.rowsets.partial.lookahead import Cuts
-from dtgfn.engines.rowsets.tails import draw_splits, split_leaves
-from dtgfn.engines.rowsets.two_levels import draw_first_of_two
+from dtgfn.engines.rowsets.tails import (
+    draw_first_of_two,
+    draw_last,
+    draw_splits,
+    split_leaves,
+)
 from dtgfn.trees.batch import TreeBatch, empty_batch, stack_trees
 
 IMPOSSIBLE = -2  # the tree takes a cut that is not valid here
