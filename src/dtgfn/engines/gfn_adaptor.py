@@ -20,7 +20,7 @@ class GfnOptions:
     callbacks: Iterable[Any] = ()
     checkpoint: Any = None
     policy: Any = None
-    carry: TreePosterior | None = None
+    warm_start: TreePosterior | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class GfnEngine:
             callbacks=options.callbacks,
             checkpoint=options.checkpoint,
             policy=options.policy,
-            carry=options.carry,
+            carry=options.warm_start,
         )
 
 

@@ -128,7 +128,7 @@ def extend_prepared(
     known, instant = weigh_old_trees(posterior, batch)
     time_budget = remaining_budget(time_budget, time.monotonic() - started, at_least=0.5)
     if posterior.engine == "gfn":
-        options = replace(options, policy=posterior.solution, carry=known)
+        options = replace(options, policy=posterior.solution, warm_start=known)
         if posterior.solution is not None:
             time_budget, options = shortened(time_budget, options)
     with progress_bar(verbose) as progress:
