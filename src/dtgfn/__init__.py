@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from dtgfn import plots as plots
     from dtgfn import report as report
     from dtgfn._support.archive import StorageError as StorageError
-    from dtgfn._support.budget import BudgetExceeded as BudgetExceeded
     from dtgfn.data.table_files import read_table as read_table
+    from dtgfn.engines.contract import BudgetExceeded as BudgetExceeded
     from dtgfn.estimators.anomaly import DTGFNAnomalyDetector as DTGFNAnomalyDetector
     from dtgfn.estimators.classifier import DTGFNClassifier as DTGFNClassifier
     from dtgfn.estimators.regressor import DTGFNRegressor as DTGFNRegressor
@@ -90,7 +90,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "save",
         ),
         "_support.archive": ("StorageError",),
-        "_support.budget": ("BudgetExceeded",),
+        "engines.contract": ("BudgetExceeded",),
     },
     packages=(
         "datasets",
