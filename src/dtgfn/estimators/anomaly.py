@@ -21,8 +21,8 @@ from dtgfn.anomaly.background import Background, choose_views, fit_background, p
 from dtgfn.anomaly.density import View, emptiness, infer_views, mean_emptiness, root_emptiness
 from dtgfn.data.binning import Binner
 from dtgfn.data.tables import as_table, take
-from dtgfn.diagnostics.doubts import UntrustworthyFit
-from dtgfn.engines import find_engine
+from dtgfn.diagnostics.judgement import UntrustworthyFit
+from dtgfn.engines.registry import find_engine
 from dtgfn.estimators.columns import TableEstimator
 from dtgfn.estimators.explained import make_report
 from dtgfn.inference.infer import read_method, remaining_budget

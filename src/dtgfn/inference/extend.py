@@ -16,10 +16,9 @@ from dtgfn._support.progress import progress_bar
 from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Table, as_table, take
 from dtgfn.data.targets import MAX_WEIGHT
-from dtgfn.diagnostics.doubts import warn_if_untrustworthy
-from dtgfn.engines import ENGINES
+from dtgfn.diagnostics.judgement import warn_if_untrustworthy
 from dtgfn.engines.contract import Run
-from dtgfn.inference.bagging import Bags
+from dtgfn.engines.registry import ENGINES
 from dtgfn.inference.infer import (
     check_length,
     encode_target,
@@ -149,7 +148,7 @@ def extend_prepared(
 
 def check_extensible(posterior: TreePosterior) -> Binner:
     """Return how columns become codes; refuse a posterior that more rows cannot join."""
-    if isinstance(posterior.solution, Bags):
+    if posterior.is_bagged:
         raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
     if posterior.binner is None:
         raise ValueError(
@@ -231,6 +230,21 @@ def reweigh(
 
     What the engine solved for the rows before is not kept. No tree that only the new rows make
     possible is among these, so the more rows are new, the less the weights (``ess``) say.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+    batch : Rows
+        The new rows.
+    sums : float64 [B, N, K] or None
+        The leaf model's sums over the rows before.
+
+    Returns
+    -------
+    TreePosterior, float64 [B, N, K]
+        The reweighted posterior, and the sums over all rows.
+
     """
     trees, score = posterior.trees, posterior.score
     rows = append_rows(posterior.rows, batch)

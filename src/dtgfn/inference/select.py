@@ -272,6 +272,24 @@ def log_prior_mass(
 
     Summed over all trees, or by particles (seeded, so that equal calls agree).
 
+    Parameters
+    ----------
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
+    exact : bool
+        Whether to sum over all trees, not by particles.
+    time_budget : float or None
+        Seconds; None for no limit.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+
+    Returns
+    -------
+    tuple of float
+        log M and its standard error.
+
     Examples
     --------
     >>> from dtgfn.trees.score import make_score

@@ -184,6 +184,12 @@ def distinct_trees(trees: TreeBatch) -> tuple[Int64s, Int64s]:
     return np.unique(member, return_index=True)[1], member
 
 
+def tally(trees: TreeBatch, weight: Floats) -> tuple[Int64s, Floats]:
+    """Where each distinct tree is first [D], and the total weight [D] of its copies."""
+    first, member = distinct_trees(trees)
+    return first, np.asarray(np.bincount(member, weights=weight), dtype=np.float64)
+
+
 def check_trees(
     trees: TreeBatch, n_cuts: npt.NDArray[np.integer[Any]], max_depth: int = MAX_DEPTH
 ) -> None:
