@@ -28,7 +28,7 @@ from dtgfn.anomaly.background import (
 )
 from dtgfn.anomaly.density import emptiness
 from dtgfn.data.tables import as_table, take
-from dtgfn.diagnostics.judgement import UntrustworthyFit
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.smc import engine as smc
 from dtgfn.trees.batch import from_splits, route
 

@@ -31,7 +31,7 @@ from dtgfn._support.parallel import (
     run_serial,
 )
 from dtgfn._support.progress import silent
-from dtgfn.diagnostics.judgement import UntrustworthyFit
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.exact import budget as exact_budget
 from dtgfn.engines.exact.budget import Budget
 from dtgfn.engines.mcmc import engine as mcmc

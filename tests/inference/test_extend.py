@@ -17,7 +17,7 @@ from dtgfn import DTGFNClassifier, DTGFNRegressor
 from dtgfn.data.binning import encode
 from dtgfn.data.tables import as_table
 from dtgfn.data.targets import encode_labels
-from dtgfn.diagnostics.judgement import UntrustworthyFit
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.engines.gfn.engine import infer_gfn
 from dtgfn.inference.extend import append_rows, code_batch, extend_posterior, reweigh, sum_rows

@@ -9,10 +9,7 @@ from typing import Any
 
 
 def lazy_exports(
-    package: str,
-    homes: Mapping[str, Sequence[str]],
-    packages: Sequence[str] = (),
-    here: Sequence[str] = (),
+    package: str, homes: Mapping[str, Sequence[str]], packages: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
@@ -24,8 +21,6 @@ def lazy_exports(
         Public names by the module, without the leading ``dtgfn.``, that defines them.
     packages : sequence of str
         Packages inside of this one that are public, too.
-    here : sequence of str
-        Public names that the package defines itself.
 
     Returns
     -------
@@ -34,7 +29,7 @@ def lazy_exports(
 
     """
     home_of = {name: home for home, names in homes.items() for name in names}
-    public = sorted([*home_of, *packages, *here])
+    public = sorted([*home_of, *packages])
 
     def find(name: str) -> Any:
         if name in packages:

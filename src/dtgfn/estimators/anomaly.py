@@ -22,7 +22,7 @@ from dtgfn.anomaly.density import View, emptiness, infer_views, mean_emptiness, 
 from dtgfn.data.binning import Binner
 from dtgfn.data.tables import as_table, take
 from dtgfn.diagnostics.judgement import UntrustworthyFit
-from dtgfn.engines import find_engine
+from dtgfn.engines.registry import find_engine
 from dtgfn.estimators.columns import TableEstimator
 from dtgfn.estimators.explained import make_report
 from dtgfn.inference.infer import read_method, remaining_budget

@@ -16,7 +16,7 @@ from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import Binner, Binning, encode
 from dtgfn.data.tables import Table, as_table
 from dtgfn.data.targets import as_target
-from dtgfn.engines import find_engine
+from dtgfn.engines.registry import find_engine
 from dtgfn.estimators.columns import TableEstimator
 from dtgfn.estimators.explained import ExplainedEstimator
 from dtgfn.inference.extend import extend_prepared

@@ -112,10 +112,14 @@ def infer_bagged(
     ----------
     engine : Engine
         One of ``dtgfn.engines.ENGINES``.
-    rows, score, run
-        As every engine takes them.
-    options
-        Options of the engine; ``BAG_DEFAULTS`` has what is enough for a bag.
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
+    run : Run
+        Columns, trees to draw, seed, time, threads.
+    options : options of the engine
+        ``BAG_DEFAULTS`` has what is enough for a bag.
     bagging : BagOptions or None
         How many bags, and how much they know.
 

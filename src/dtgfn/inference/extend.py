@@ -17,8 +17,8 @@ from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Table, as_table, take
 from dtgfn.data.targets import MAX_WEIGHT
 from dtgfn.diagnostics.judgement import warn_if_untrustworthy
-from dtgfn.engines import ENGINES
 from dtgfn.engines.contract import Run
+from dtgfn.engines.registry import ENGINES
 from dtgfn.inference.infer import (
     check_length,
     encode_target,

@@ -19,8 +19,8 @@ from dtgfn.data.binning import Binner, Binning, encode, fit_binner
 from dtgfn.data.tables import Table, as_table, take
 from dtgfn.data.targets import MAX_WEIGHT, as_target, check_classes, check_numbers, encode_labels
 from dtgfn.diagnostics.judgement import UntrustworthyFit, warn_if_untrustworthy
-from dtgfn.engines import check_option_names, find_engine
 from dtgfn.engines.contract import Engine, Run
+from dtgfn.engines.registry import check_option_names, find_engine
 from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.bagging import BAG_DEFAULTS, infer_bagged, out_of_bag
 from dtgfn.inference.resampling import BagOptions

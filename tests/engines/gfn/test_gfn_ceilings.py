@@ -14,7 +14,7 @@ from keyword_engines import infer_exact
 from scipy.special import gammaln, logsumexp
 
 from dtgfn import infer
-from dtgfn.diagnostics.judgement import trust, verdict
+from dtgfn.diagnostics import trust, verdict
 from dtgfn.engines.gfn.fixed.sampler import FixedSampler
 from dtgfn.engines.rowsets.partial.levels import known_nodes
 from dtgfn.engines.rowsets.problem import make_problem

@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris
 
 import dtgfn
 from dtgfn import DTGFNClassifier
-from dtgfn.diagnostics.judgement import UntrustworthyFit
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.engines.gfn.engine import infer_gfn
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES

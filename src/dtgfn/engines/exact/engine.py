@@ -103,8 +103,10 @@ def infer_exact(
 
     Parameters
     ----------
-    rows, score : Rows, Score
-        The training rows, and what a tree of them is worth.
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
     run : Run
         Columns, trees to draw, seed, time, threads.
     options : ExactOptions or None

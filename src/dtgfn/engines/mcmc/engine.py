@@ -84,8 +84,10 @@ def infer_mcmc(
 
     Parameters
     ----------
-    rows, score : Rows, Score
-        The training rows, and what a tree of them is worth.
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
     run : Run
         Columns, trees to draw, seed, time, threads.
     options : McmcOptions or None
