@@ -6,16 +6,13 @@ import pickle
 import numpy as np
 import pytest
 from enumeration import LEAF, Case, Enumeration
-from gfn_run import run_gfn
+from keyword_engines import infer_exact, infer_gfn, infer_mcmc, infer_smc
 from scipy import stats
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dtgfn import DTGFNRegressor, infer, load, save
-from dtgfn.engines.exact import infer_exact
-from dtgfn.engines.mcmc.engine import infer_mcmc
-from dtgfn.engines.smc.engine import infer_smc
 from dtgfn.posterior.moments import Students, mixture_quantile
 from dtgfn.trees.leaves import NormalLeaf
 from dtgfn.trees.score import Rows, make_score
@@ -109,7 +106,7 @@ def test_the_exact_engine_sums_over_all_trees(changes):
 
 def test_the_gflownet_reaches_the_sum_over_all_trees():
     truth, rows, score = small_case(max_depth=3)
-    posterior = run_gfn(rows, score, **COLUMNS, n_steps=30, random_state=0)
+    posterior = infer_gfn(rows, score, **COLUMNS, n_steps=30, random_state=0)
     assert posterior.log_evidence == pytest.approx(truth.log_z, abs=1e-6)
 
 
@@ -125,7 +122,7 @@ def test_mcmc_and_smc_agree_with_all_trees():
 def test_free_order_scores_numbers_too():
     truth, rows, score = small_case()
     settings = {"leaf_order": "free", "objective": "tb", "n_steps": 3, "hidden": (8,)}
-    posterior = run_gfn(rows, score, **COLUMNS, n_trees=50, random_state=0, **settings)
+    posterior = infer_gfn(rows, score, **COLUMNS, n_trees=50, random_state=0, **settings)
     assert posterior.best_log_reward <= truth.best_log_reward + 1e-9
     assert posterior.log_evidence == pytest.approx(truth.log_z, abs=1.0)
 

@@ -7,20 +7,19 @@ import numpy as np
 import pytest
 import torch
 from enumeration import Case
-from gfn_run import run_gfn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keyword_engines import infer_exact, infer_gfn
 from sklearn.datasets import load_iris
 
 import dtgfn
 from dtgfn import DTGFNClassifier, DTGFNRegressor
 from dtgfn.data.binning import encode
 from dtgfn.data.tables import as_table
-from dtgfn.diagnostics.doubts import UntrustworthyFit
-from dtgfn.engines.exact import infer_exact
+from dtgfn.data.targets import encode_labels
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.inference.extend import append_rows, code_batch, extend_posterior, reweigh, sum_rows
-from dtgfn.inference.training_data import class_places
 from dtgfn.posterior.importance_weights import effective_sample_size
 from dtgfn.posterior.prediction import average_outputs
 from dtgfn.trees.batch import canonical_keys
@@ -122,10 +121,10 @@ def test_mistakes_are_named_in_a_sentence():
 
 
 def test_labels_of_any_kind_find_their_class():
-    assert class_places(np.array([2.0, 1.0]), np.array([1, 2])).tolist() == [1, 0]
-    assert class_places(np.array([True]), np.array([False, True])).tolist() == [1]
+    assert encode_labels(np.array([2.0, 1.0]), np.array([1, 2])).tolist() == [1, 0]
+    assert encode_labels(np.array([True]), np.array([False, True])).tolist() == [1]
     mixed = np.array(["b", "a"], dtype=object)
-    assert class_places(mixed, np.array(["a", "b"])).tolist() == [1, 0]
+    assert encode_labels(mixed, np.array(["a", "b"])).tolist() == [1, 0]
 
 
 # The old trees.
@@ -222,7 +221,7 @@ def test_a_finished_stream_has_the_evidence_of_all_rows_at_once():
 
 
 @pytest.mark.parametrize("leaf_order", ["fixed", "free"])
-def test_network_and_replay_are_carried_over(leaf_order):
+def test_a_warm_start_takes_network_and_replay(leaf_order):
     objective = {"fixed": "db", "free": "tb"}[leaf_order]
     options = {**SMALL, "leaf_order": leaf_order, "objective": objective, "n_jobs": 1}
     old = first(engine="gfn", max_depth=5, n_trees=50, time_budget=None, n_steps=30, **options)
@@ -239,7 +238,7 @@ def test_network_and_replay_are_carried_over(leaf_order):
             seen.append(kept <= set(canonical_keys(replay.trees)))
             reward = log_reward(replay.trees, state.sampler.rows, state.score)
             if leaf_order == "fixed":  # replayed trunks stand for all their continuations
-                reward = state.sampler.follow(replay.trees).log_reward
+                reward = state.sampler.retrace(replay.trees, None).log_reward
             seen.append(np.allclose(replay.log_reward, reward))
 
     more = extend_posterior(
@@ -254,7 +253,7 @@ def test_network_and_replay_are_carried_over(leaf_order):
     )
     assert seen == [True, True, True]
     assert more.diagnostics["n_steps"] == 3
-    # What was carried over is as it was.
+    # What it began with is as it was.
     network = old.solution.sampler.network.state_dict()
     assert all(torch.equal(network[name], before[name]) for name in before)
     now = [v["exp_avg"] for v in old.solution.state.optimizer.state.values()]
@@ -291,9 +290,9 @@ def test_an_engine_can_start_warm_by_itself():
     case = random_case(3)
     options = {"column": case.columns, "n_columns": case.n_columns, "n_trees": 30, "n_jobs": 1}
     options |= {"random_state": 0, "time_budget": 5.0}
-    old = run_gfn(part(case.rows, slice(0, 20)), case.score, **options)
+    old = infer_gfn(part(case.rows, slice(0, 20)), case.score, **options)
     known, _ = reweigh(old, part(case.rows, slice(20, 30)))
-    new = run_gfn(case.rows, case.score, policy=old.solution, warm_start=known, **options)
+    new = infer_gfn(case.rows, case.score, policy=old.solution, warm_start=known, **options)
     answer = infer_exact(case.rows, case.score, column=case.columns, n_columns=case.n_columns)
     assert new.log_evidence == pytest.approx(answer.log_evidence, abs=1e-6)
 

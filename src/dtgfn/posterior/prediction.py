@@ -80,6 +80,30 @@ def average_outputs(
     average over sampled trees, see ``make_forest`` for what can be chosen, and ``sharpness`` for
     what is made of it where the posterior is bagged.
 
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+    codes : uint16 [n, d]
+        Coded rows, see ``TreePosterior.encode``.
+    weighting : {"uniform", "importance", "posterior"}
+        Weights of the sampled trees.
+    leaf : {"mean", "dirichlet"}
+        What a leaf predicts: its mean, or a draw of its class probabilities.
+    tree : None or "best"
+        All sampled trees, or the best one known alone.
+    random_state : int, Generator or None
+        Seed of the Dirichlet draws.
+    counted : CountedTrees or None
+        What ``count_trees(posterior, tree)`` gave, if it was kept.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+
+    Returns
+    -------
+    float64 [n, C]
+        Class probabilities, or what the leaf model gives.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -182,6 +206,11 @@ def make_forest(
     n_jobs : int or None
         Threads that count training rows, all cores if None or -1.
 
+    Returns
+    -------
+    Forest
+        What ``average`` takes.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -240,7 +269,23 @@ def tree_weights(posterior: TreePosterior, weighting: str) -> Floats:
 def count_trees(
     posterior: TreePosterior, tree: str | None = None, n_jobs: int | None = None
 ) -> CountedTrees:
-    """Find the distinct trees of a posterior and count the training rows in their leaves."""
+    """Find the distinct trees of a posterior and count the training rows in their leaves.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+    tree : None or "best"
+        All sampled trees, or the best one known alone.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+
+    Returns
+    -------
+    CountedTrees
+        The trees, and what their leaves hold.
+
+    """
     check_choice("tree", tree, (None, "best"))
     trees = posterior.trees if tree is None else posterior.best_tree
     return _count(trees, posterior.rows, posterior.score, n_jobs)

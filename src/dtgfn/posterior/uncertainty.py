@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.special import betainc, digamma, entr, ndtri
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn._support.threads import in_order
+from dtgfn._support.parallel import run_serial
 from dtgfn.posterior.prediction import (
     CountedTrees,
     count_trees,
@@ -70,6 +70,26 @@ def uncertainty(
     the entropy of that, and noise and model keep the shares that they have without the power, which
     says how much is not known but not why.
 
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+    codes : uint16 [n, d]
+        Coded rows, see ``TreePosterior.encode``.
+    weighting : {"uniform", "importance", "posterior"}
+        Weights of the sampled trees.
+    tree : None or "best"
+        All sampled trees, or the best one known alone.
+    counted : CountedTrees or None
+        What ``count_trees(posterior, tree)`` gave, if it was kept.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+
+    Returns
+    -------
+    Uncertainty
+        ``total``, ``noise`` and ``model`` of each row [n].
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -104,7 +124,7 @@ def entropies(probability: Floats, power: float = 1.0) -> Floats:
     def work(first: int, last: int) -> None:
         out[first:last] = entr(sharpened(probability[first:last], power)).sum(axis=1)
 
-    in_order(work, len(out))
+    run_serial(work, len(out))
     return out
 
 
@@ -141,6 +161,28 @@ def credible_interval(
     The bounds are for what the trees say. A bagged posterior sharpens their average, not what each
     of them says: its bounds are those of the probabilities before that, and a prediction that was
     sharpened may lie outside.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+    codes : uint16 [n, d]
+        Coded rows, see ``TreePosterior.encode``.
+    level : float
+        Probability between the bounds.
+    weighting : {"uniform", "importance", "posterior"}
+        Weights of the sampled trees.
+    tree : None or "best"
+        All sampled trees, or the best one known alone.
+    counted : CountedTrees or None
+        What ``count_trees(posterior, tree)`` gave, if it was kept.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+
+    Returns
+    -------
+    tuple of float64 [n, C]
+        Lower and upper bounds.
 
     Examples
     --------

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, UInt32s
-from dtgfn._support.threads import Threads
+from dtgfn._support.parallel import Threads
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.leaves import LeafModel, add_row, check_targets
 from dtgfn.trees.routing import as_codes
@@ -210,6 +210,21 @@ def average(forest: Forest, codes: Codes, n_jobs: int | None = None) -> Floats:
 
     The weights are taken as they are: with weights that sum to one this is an average.
     ``n_jobs`` is the number of threads, all cores if None or -1.
+
+    Parameters
+    ----------
+    forest : Forest
+        Trees, weights and what leaves say.
+    codes : uint16 [n, d]
+        Coded rows, see ``TreePosterior.encode``.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+
+    Returns
+    -------
+    float64 [n, K]
+        The sum.
+
     """
     codes = as_codes(codes, _n_features_of(forest.trees))
     out = np.zeros((codes.shape[0], forest.values.shape[1]))

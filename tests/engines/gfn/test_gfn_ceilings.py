@@ -10,12 +10,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keyword_engines import infer_exact
 from scipy.special import gammaln, logsumexp
 
 from dtgfn import infer
-from dtgfn.diagnostics.doubts import trust
-from dtgfn.diagnostics.verdict import verdict
-from dtgfn.engines.exact import infer_exact
+from dtgfn.diagnostics import trust, verdict
 from dtgfn.engines.gfn.fixed.drawing import draw_in_time
 from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
 from dtgfn.engines.rowsets.partial.graph import known_nodes

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import torch
 from enumeration import Case, Enumeration, from_batch, to_batch
-from gfn_run import run_gfn
+from keyword_engines import infer_exact, infer_gfn
 from sklearn.datasets import load_iris
 
 import dtgfn
 from dtgfn import DTGFNClassifier
-from dtgfn.diagnostics.doubts import UntrustworthyFit
-from dtgfn.engines.exact import infer_exact
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
 from dtgfn.posterior.tree_posterior import TreePosterior
@@ -44,7 +43,7 @@ FEW = {
 
 def infer(case: Case, **changes) -> TreePosterior:
     given = {"column": case.columns, "n_columns": case.n_columns}
-    return run_gfn(case.rows, case.score, **given, **(FEW | changes))
+    return infer_gfn(case.rows, case.score, **given, **(FEW | changes))
 
 
 def exact(case: Case) -> TreePosterior:

@@ -18,8 +18,8 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.forks import was_forked
-from dtgfn._support.threads import Threads
-from dtgfn.engines.contract import Run
+from dtgfn._support.parallel import Threads
+from dtgfn.engines.contract import PREPARING, Run
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
 from dtgfn.engines.gfn.settings import SETTING_NAMES, Checkpoint, Settings, make_settings
 from dtgfn.engines.rowsets.problem import make_problem
@@ -37,7 +37,6 @@ ENDS = ("finished", "plateau")  # of training that did not have to be broken off
 EXTRA_SHARE, EXTRA_SECONDS = 0.2, 1.0  # on top of the time budget, for drawing trees
 FEW_ROWS = 20
 SETTLED = 0.1  # nats
-PREPARING = "preparing (the first run compiles)"
 
 
 @dataclass(frozen=True)

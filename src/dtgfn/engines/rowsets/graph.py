@@ -1,8 +1,7 @@
-"""The graph of sub-problems: row sets level by level, each stored once (hash-consing)."""
+"""The graph of sub-problems: row sets level by sets, each stored once (hash-consing)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,9 +9,8 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.parallel import Runner
 from dtgfn.engines.rowsets.problem import Loops, Problem
-
-Run = Callable[[Callable[[int, int], None], int], None]
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Edges(NamedTuple):
 
 
 class RowSetTable(NamedTuple):
-    """Distinct row sets that gather one by one: an open-addressing hash table over their keys."""
+    """Where the children of a level gather: an open-addressing table over their keys."""
 
     slots: Int32s
     bits: UInt64s
@@ -55,13 +53,13 @@ class RowSetTable(NamedTuple):
     used: Int32s  # [1] how many there are
 
 
-def root_level(problem: Problem) -> RowSets:
-    """Return the level that holds only the set of all rows."""
+def root_row_set(problem: Problem) -> RowSets:
+    """Return the set of all rows, alone."""
     return make_row_sets(problem, problem.root_bits[None, :].copy())
 
 
 def make_row_sets(problem: Problem, bits: UInt64s) -> RowSets:
-    """Return the level of these row sets, with their keys made again."""
+    """Return these row sets, with their keys made again."""
     keys = np.zeros((bits.shape[0], 2), dtype=np.uint64)
     name_sets(bits, problem.keys, keys)
     return RowSets(bits, keys)
@@ -221,10 +219,10 @@ def fill_edges(
                     row = following[row]
 
 
-def count_edges(problem: Problem, level: RowSets, run: Run) -> Int32s:
+def count_edges(problem: Problem, sets: RowSets, run: Runner) -> Int32s:
     """Count the distinct cuts of each row set of a level [K]."""
-    counts = np.empty(len(level), dtype=np.int32)
-    run(lambda i, j: count_cuts(i, j, level.bits, problem.loops, counts), len(level))
+    counts = np.empty(len(sets), dtype=np.int32)
+    run(lambda i, j: count_cuts(i, j, sets.bits, problem.loops, counts), len(sets))
     return counts
 
 
@@ -234,14 +232,14 @@ def expansion_bytes(problem: Problem, n_edges: float) -> float:
 
 
 def expand(
-    problem: Problem, level: RowSets, run: Run, counts: Int32s | None = None
+    problem: Problem, sets: RowSets, run: Runner, counts: Int32s | None = None
 ) -> tuple[Edges, RowSets]:
     """Cut every row set of a level in all distinct ways; return the edges and the next level.
 
-    ``run(work, n)`` calls ``work(first, last)`` over 0..n in pieces, in order, one at a time;
+    ``run(work, n)`` calls ``work(first, last)`` over 0..n in chunks, in order, one at a time;
     ``counts`` may bring the number of cuts of each set.
     """
-    counts = count_edges(problem, level, run) if counts is None else counts
+    counts = count_edges(problem, sets, run) if counts is None else counts
     start = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     n_edges = int(start[-1])
     edges = Edges(start, *(np.empty(n_edges, np.int32) for _ in range(5)))
@@ -252,7 +250,7 @@ def expand(
         keys=np.empty((2 * n_edges, 2), np.uint64),
         used=np.zeros(1, np.int32),
     )
-    tables = (level.bits, level.keys, problem.keys, problem.loops, edges, table)
-    run(lambda first, last: fill_edges(first, last, *tables), len(level))
+    tables = (sets.bits, sets.keys, problem.keys, problem.loops, edges, table)
+    run(lambda first, last: fill_edges(first, last, *tables), len(sets))
     used = int(table.used[0])
     return edges, RowSets(table.bits[:used].copy(), table.keys[:used].copy())

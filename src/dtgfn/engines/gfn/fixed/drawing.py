@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dtgfn._support.arrays import Bools, Int64s, UInt64s
-from dtgfn._support.turns import Pace
+from dtgfn._support.parallel import ChunkSize
 from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
 from dtgfn.engines.gfn.fixed.paths import UNSEEN, Paths, Visits, draw_paths, spread_evenly
 from dtgfn.engines.gfn.sampler import Draws, draw_in_parts, join_draws
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
-from dtgfn.engines.rowsets.sampling import (
+from dtgfn.engines.rowsets.tails import (
     draw_first_of_two,
     draw_last,
     draw_splits,
@@ -260,9 +260,9 @@ def parts_in_time(tree: Int64s, row_set: Int64s, deadline: float) -> Iterator[In
     by_chance = sets[np.argsort(first)]
     at = int(np.unique(row_set[rank == rank.min()]).size)
     yield by_chance[:at]
-    pace = Pace()
+    chunk = ChunkSize()
     while at < by_chance.size and (begun := time.monotonic()) < deadline:
-        part = by_chance[at : at + pace.size]
+        part = by_chance[at : at + chunk.size]
         yield part
         at += part.size
-        pace.took(part.size, time.monotonic() - begun)
+        chunk.adapt(part.size, time.monotonic() - begun)

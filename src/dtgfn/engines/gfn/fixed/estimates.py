@@ -18,7 +18,7 @@ import torch
 from numba import njit
 
 from dtgfn._support.arrays import Float32s, Int32s, Int64s
-from dtgfn._support.turns import Pace
+from dtgfn._support.parallel import ChunkSize
 from dtgfn.engines.gfn.fixed.network import LEVELS_LEFT, ResidualNetwork, network_input
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.partial.graph import Level, PartialGraph, known_nodes
@@ -136,12 +136,12 @@ class FlowEstimates:
             return self.expand(depth, nodes)
         new = np.isnan(self.graph.levels[depth].flow[nodes])
         self.expand(depth, nodes[~new])
-        pace, first, nodes = Pace(), 0, nodes[new]
+        chunk, first, nodes = ChunkSize(), 0, nodes[new]
         while first < nodes.size and (begun := time.monotonic()) < deadline:
-            part = nodes[first : first + pace.size]
+            part = nodes[first : first + chunk.size]
             self.expand(depth, part)
             first += part.size
-            pace.took(part.size, time.monotonic() - begun)
+            chunk.adapt(part.size, time.monotonic() - begun)
         return first
 
     def restore_optimism(self) -> None:

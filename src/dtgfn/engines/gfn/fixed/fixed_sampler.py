@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn._support.threads import run_here
+from dtgfn._support.parallel import Runner, run_at_once
 from dtgfn.engines.gfn.fixed.drawing import Findings, draw_trees
 from dtgfn.engines.gfn.fixed.estimates import WARM_UP, FlowEstimates
 from dtgfn.engines.gfn.fixed.network import ResidualNetwork
@@ -19,7 +19,6 @@ from dtgfn.engines.gfn.fixed.paths import Paths, draw_paths, follow_trees, join_
 from dtgfn.engines.gfn.fixed.residuals import draw_known_nodes, path_depths, path_residuals
 from dtgfn.engines.gfn.objectives import Residuals
 from dtgfn.engines.gfn.sampler import Draws, seeded_network
-from dtgfn.engines.rowsets.graph import Run
 from dtgfn.engines.rowsets.partial.graph import PartialGraph, best_known_tree
 from dtgfn.engines.rowsets.partial.saved import graph_arrays, restore_graph
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
@@ -58,7 +57,7 @@ class FixedSampler:
         remember: bool = True,
         device: str = "cpu",
         seed: int = 0,
-        run: Run = run_here,
+        run: Runner = run_at_once,
     ) -> None:
         # Where the network is the policy, a row set must look the same from all its parents.
         graph = PartialGraph(problem, exact_tails, run, root_thresholds=not remember)

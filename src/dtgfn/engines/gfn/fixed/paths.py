@@ -19,7 +19,7 @@ from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
-from dtgfn.engines.rowsets.sampling import split_leaves
+from dtgfn.engines.rowsets.tails import split_leaves
 from dtgfn.trees.batch import TreeBatch, empty_batch, stack_trees
 
 IMPOSSIBLE = -2  # the tree takes a cut that is not valid here

@@ -20,10 +20,8 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
-from dtgfn._support.threads import run_here
-from dtgfn.engines.rowsets.best import Splits, add_best_splits, first_best
-from dtgfn.engines.rowsets.graph import RowSets, RowSetTable, Run, count_cuts, find_or_add
-from dtgfn.engines.rowsets.inside import tail_values
+from dtgfn._support.parallel import Runner, run_at_once
+from dtgfn.engines.rowsets.graph import RowSets, RowSetTable, count_cuts, find_or_add
 from dtgfn.engines.rowsets.partial.cuts import (
     CutTable,
     empty_cuts,
@@ -40,6 +38,7 @@ from dtgfn.engines.rowsets.partial.flows import (
     sum_flows,
 )
 from dtgfn.engines.rowsets.problem import Problem
+from dtgfn.engines.rowsets.tails import Splits, add_best_splits, first_best, tail_values
 from dtgfn.trees.batch import TreeBatch, from_splits
 
 # Cuts of a table whose pairs are still summed: more would take a tenth of a second a row set.
@@ -190,7 +189,7 @@ class PartialGraph:
     """The nodes met so far, level by level, and the steps between them."""
 
     def __init__(
-        self, problem: Problem, exact_tails: int, run: Run, root_thresholds: bool = False
+        self, problem: Problem, exact_tails: int, run: Runner, root_thresholds: bool = False
     ) -> None:
         score = problem.score
         self.run = run
@@ -227,7 +226,7 @@ class PartialGraph:
         one = RowSets(problem.root_bits[None, :].copy(), keys[None, :])
         levels = self.tail_levels - 1
         at = replace(problem, score=replace(problem.score, max_depth=root.depth + levels))
-        root.lookahead[0] = tail_values(at, one, levels, run_here).log_z[0]
+        root.lookahead[0] = tail_values(at, one, levels, run_at_once).log_z[0]
 
     def expand(self, depth: int, nodes: Int64s) -> Int64s:
         """Make the flows of nodes known as far as can be; return those whose cuts are new.
@@ -338,7 +337,7 @@ def best_known_tree(graph: PartialGraph, expand: Callable[[int, Int64s], object]
         expand(depth, np.array([node]))
         if depth == graph.n_upper:
             this = RowSets(level.sets.bits[[node]], level.sets.keys[[node]])
-            add_best_splits(problem, this, path, splits, run_here, graph.run)
+            add_best_splits(problem, this, path, splits, run_at_once, graph.run)
             return
         first, number = int(level.start[node]), int(level.n_cuts[node])
         value = best_through(graph, depth, np.arange(first, first + number))

@@ -21,10 +21,8 @@ from scipy.special import betaincinv
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_choice
-from dtgfn.explain.nodes import node_log_marginals
-from dtgfn.explain.tree_set import take_trees
-from dtgfn.inference.bagging import Bags
-from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior, as_posterior
+from dtgfn.explain.tree_set import node_log_marginals, take_trees
+from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
 from dtgfn.posterior.uncertainty import check_level
 from dtgfn.trees.batch import TreeBatch
 
@@ -44,13 +42,15 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
 
     Returns
     -------
-    DataFrame with one row per column, named by it, sorted by ``share``, then by ``inclusion``:
+    DataFrame
+        One row per column, named by it, sorted by ``share``, then by ``inclusion``:
 
-    - ``inclusion`` is P(the tree uses the column); ``inclusion_low`` and ``inclusion_high`` say how
-      well the sampled trees tell it (Jeffreys' interval with the effective number of trees). With
-      the exact engine it is exact and the interval has no width; bags of it are a sample.
-    - ``gain``, ``gain_low``, ``gain_high``: posterior mean and quantiles over trees, in nats.
-    - ``share``, ``share_low``, ``share_high``: the same of the share of all gain.
+        - ``inclusion`` is P(the tree uses the column); ``inclusion_low`` and ``inclusion_high`` say
+          how well the sampled trees tell it (Jeffreys' interval with the effective number of
+          trees). With the exact engine it is exact and the interval has no width; bags of it are a
+          sample.
+        - ``gain``, ``gain_low``, ``gain_high``: posterior mean and quantiles over trees, in nats.
+        - ``share``, ``share_low``, ``share_high``: the same of the share of all gain.
 
     Examples
     --------
@@ -106,14 +106,14 @@ def _spread(
     order = np.argsort(value, axis=0, kind="stable")
     upto = np.cumsum(weight[order], axis=0)
     ordered = np.take_along_axis(value, order, axis=0)
-    places = ((upto < tail * (1 - 1e-12)).sum(axis=0) for tail in tails)
-    low, high = (ordered[place, np.arange(value.shape[1])] for place in places)
+    indices = ((upto < tail * (1 - 1e-12)).sum(axis=0) for tail in tails)
+    low, high = (ordered[index, np.arange(value.shape[1])] for index in indices)
     return {name: weight @ value, f"{name}_low": low, f"{name}_high": high}
 
 
 def _inclusion_interval(posterior: TreePosterior, level: float) -> tuple[Floats, Floats]:
     share = np.clip(posterior.column_inclusion, 0.0, 1.0)
-    if isinstance(posterior.solution, ModelAverage):  # it sums over all trees
+    if posterior.is_exact:  # it sums over all trees
         return share, share
     n_trees = effective_trees(posterior)
     yes, no = share * n_trees + 0.5, (1 - share) * n_trees + 0.5
@@ -128,8 +128,8 @@ def effective_trees(posterior: TreePosterior) -> float:
     Trees of one bag are alike, so a bagged posterior is worth no more than it has bags.
     """
     worth = 1 / float((posterior.weights**2).sum())
-    if isinstance(posterior.solution, Bags):
-        worth = min(worth, float(len(posterior.solution.copies)))
+    if posterior.is_bagged:
+        worth = min(worth, float(posterior.n_bags))
     mixed = posterior.diagnostics.get("ess_log_reward")
     return worth if mixed is None else min(worth, float(mixed))
 
@@ -144,6 +144,20 @@ def co_occurrence(
     "probability" is P(the tree uses both), P(uses the column) on the diagonal. "lift" divides it by
     the product of the two probabilities: above 1 the columns go together, below 1 they stand in
     for one another; nan where a column is never used. Both come from the sampled trees.
+
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+        Where the trees come from.
+    measure : {"probability", "lift"}
+        What to tell of two columns.
+    columns : sequence of str or None
+        Which columns; None for all.
+
+    Returns
+    -------
+    DataFrame
+        Square, over the columns.
 
     Examples
     --------

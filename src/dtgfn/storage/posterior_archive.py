@@ -1,11 +1,11 @@
-"""A posterior as JSON meta data and arrays, and back with every check: files may be hostile."""
+"""A posterior as the JSON and arrays of an archive, and back, where every value is distrusted."""
 
 from __future__ import annotations
 
 import math
 import os
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,13 @@ from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_choice, check_range
 from dtgfn.data.binner_dict import binner_from_dict, binner_to_dict
 from dtgfn.data.binning import Binner
+from dtgfn.data.targets import MAX_CLASSES, MAX_WEIGHT
 from dtgfn.engines.exact.engine import ExactSolution
+from dtgfn.engines.exact.inside_outside import SupportLevel
+from dtgfn.engines.exact.support_check import check_support
 from dtgfn.engines.rowsets.graph import Edges
 from dtgfn.engines.rowsets.problem import Problem, make_problem
-from dtgfn.engines.rowsets.support import SupportLevel, check_support
 from dtgfn.inference.bagging import SHARPEST, Bags
-from dtgfn.inference.training_data import MAX_CLASSES, MAX_WEIGHT
 from dtgfn.posterior.tree_posterior import TreePosterior, TreeSource
 from dtgfn.storage.limits import affordable_threads, check_exact, check_forest, check_pairs
 from dtgfn.trees.batch import TreeBatch, check_trees
@@ -79,11 +80,11 @@ def posterior_to_arrays(posterior: TreePosterior) -> Arrays:
     }
     arrays |= trees_to_arrays("trees", posterior.trees)
     arrays |= trees_to_arrays("best", posterior.best_tree)
-    if isinstance(posterior.solution, Bags):
-        arrays["bags.bag"] = posterior.solution.bag
-        arrays["bags.sharpness"] = np.array([posterior.solution.sharpness])
-    if isinstance(posterior.solution, ExactSolution):
-        for i, here in enumerate(posterior.solution.support):
+    if posterior.is_bagged:
+        arrays["bags.bag"] = cast(Bags, posterior.solution).bag
+        arrays["bags.sharpness"] = np.array([posterior.sharpness])
+    if posterior.is_exact:
+        for i, here in enumerate(cast(ExactSolution, posterior.solution).support):
             arrays[f"support.{i}.bits"] = here.bits
             arrays[f"support.{i}.stop"] = here.stop
             arrays[f"support.{i}.probability"] = here.probability
