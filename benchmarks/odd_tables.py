@@ -35,7 +35,7 @@ from problems import Report
 
 from dtgfn import infer
 from dtgfn.diagnostics import effective_sample_size, trust
-from dtgfn.engines import BudgetExceeded
+from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.posterior.prediction import average_outputs, weighted_forest
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.forest import Forest, average

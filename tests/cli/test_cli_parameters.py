@@ -9,7 +9,7 @@ import dtgfn
 from dtgfn.cli.app import app
 from dtgfn.cli.options import MisuseError
 from dtgfn.cli.parameters import BY_NAME, ENGINES, FLAGS, LEFT_OUT, TASKS, read_parameters
-from dtgfn.engines import ENGINES as KNOWN_ENGINES
+from dtgfn.engines.registry import ENGINES as KNOWN_ENGINES
 
 ESTIMATORS = {task: getattr(dtgfn, name) for task, name in TASKS.items()}
 DEFAULTS = {

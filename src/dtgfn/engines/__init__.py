@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from dtgfn._support.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from dtgfn.engines.contract import BudgetExceeded as BudgetExceeded
     from dtgfn.engines.contract import Engine as Engine
     from dtgfn.engines.contract import Run as Run
     from dtgfn.engines.exact.engine import ExactOptions as ExactOptions
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from dtgfn.engines.gfn.settings import Settings as Settings
     from dtgfn.engines.mcmc.engine import McmcOptions as McmcOptions
     from dtgfn.engines.mcmc.engine import infer_mcmc as infer_mcmc
-    from dtgfn.engines.registry import ENGINES as ENGINES
     from dtgfn.engines.registry import find_engine as find_engine
     from dtgfn.engines.smc.engine import SmcOptions as SmcOptions
     from dtgfn.engines.smc.engine import infer_smc as infer_smc
@@ -38,14 +36,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "engines.contract": (
-            "BudgetExceeded",
             "Engine",
             "Run",
         ),
-        "engines.registry": (
-            "ENGINES",
-            "find_engine",
-        ),
+        "engines.registry": ("find_engine",),
         "engines.exact.engine": (
             "ExactOptions",
             "ExactSolution",

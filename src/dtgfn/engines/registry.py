@@ -55,6 +55,7 @@ def find_engine(name: str, parameter: str = "engine") -> Engine[Any]:
     Returns
     -------
     Engine
+        Which has a name, names of options, and ``infer``.
 
     Examples
     --------
