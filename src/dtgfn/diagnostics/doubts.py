@@ -38,6 +38,7 @@ MOST_SHAPE = 0.7
 MOST_ERROR = 0.1
 MOST_R_HAT = 1.05
 MOST_OPEN = 0.05
+MOST_OFF = 0.01  # of a probability, beyond chance
 LEAST_DRAWS = 100
 # So few distinct trees (fifty draws each) that their frequencies can be held against their scores.
 FEW_TREES = 0.02
@@ -122,6 +123,11 @@ def referee_doubts(posterior: TreePosterior) -> list[str]:
     if told.get("missed", 0.0) > MOST_OPEN:
         doubts.append(
             f"at least {told['missed']:.0%} of the posterior is proven to be where no drawn tree is"
+        )
+    if told.get("off", 0.0) > MOST_OFF:
+        doubts.append(
+            f"the columns or the sizes of the drawn trees are {told['off']:.2f} further from exact "
+            "sums than so many draws may be"
         )
     return doubts
 

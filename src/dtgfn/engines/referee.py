@@ -1,9 +1,10 @@
 """A referee for samplers: what a little exact work proves of the posterior they drew from.
 
 Chains can agree on one wrong mode, sweeps on one wrong evidence, and nothing that they drew shows
-it. So the row sets that hold most by their look-ahead are summed as the GFlowNet sums them, without
-any guess and up to a fixed amount of work. That bounds log Z, and from below the share of trees
-that split first on each column. On small problems both bounds meet, and the ruling is exact.
+it. So a little exact work is done beside them, in proportion to the trees that are judged. Where it
+is enough to sum over all trees, their columns and sizes are held against the exact ones too.
+Elsewhere the row sets that hold most by their look-ahead are summed, without any guess: that bounds
+log Z, and from below the share of trees that split first on each column.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
-from dtgfn._support.threads import Threads
+from dtgfn._support.threads import Threads, run_here
+from dtgfn.engines.rowsets.graph import Edges, Level, Run, count_edges, expand, root_level
+from dtgfn.engines.rowsets.inside import edge_log_weights, level_values, tail_values
 from dtgfn.engines.rowsets.partial.graph import Graph
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import Problem, make_problem
@@ -39,19 +42,76 @@ class Ruling:
         Bounds of log Z.
     first_split : float64 [n_columns + 1]
         At least this share of the posterior splits first on each column; the last one never splits.
+    inclusion : float64 [n_columns] or None
+        P(a tree uses a column), if the sum is complete.
+    size : float64 [L] or None
+        P(number of splits), likewise.
 
     """
 
     floor: float
     ceiling: float
     first_split: Floats
+    inclusion: Floats | None = None
+    size: Floats | None = None
 
 
 def referee(
     rows: Rows, score: Score, column: Int32s, n_columns: int, n_jobs: int, n_trees: int = 1000
 ) -> Ruling:
-    """Look at as many row sets as is fair to the work that so many trees were, and rule."""
+    """Do as much exact work as is fair to the work that so many trees were, and rule."""
     problem = make_problem(rows, score, column, n_columns)
+    complete = sum_all(problem, column, n_columns, Threads(n_jobs), n_trees * WORK)
+    return bound_sums(problem, column, n_columns, n_jobs, n_trees) if complete is None else complete
+
+
+def sum_all(
+    problem: Problem, column: Int32s, n_columns: int, run: Run, work: float
+) -> Ruling | None:
+    """Sum over all trees, from the root down and up again; None if that is more than ``work``."""
+    max_depth = problem.score.max_depth
+    # One tail only: it is enough for problems this small, and leaves first splits to look at.
+    n_steps = max(max_depth - 1, 0)
+    levels, edges = [root_level(problem)], list[Edges]()
+    for _ in range(n_steps):
+        counts = count_edges(problem, levels[-1], run)
+        work -= float(_cells(problem, levels[-1]) + counts.sum(dtype=np.int64) * problem.n_words)
+        # Every cut has two children, most of which are new, and those are to be summed too.
+        if work < 2 * counts.sum(dtype=np.int64) * problem.feature.size:
+            return None
+        found, children = expand(problem, levels[-1], run_here, counts)
+        edges.append(found)
+        levels.append(children)
+        if work < _cells(problem, children):
+            return None
+    values = [tail_values(problem, levels[-1], max_depth - n_steps, run)]
+    for depth in range(n_steps - 1, -1, -1):
+        here = level_values(problem, levels[depth], edges[depth], values[0], max_depth - depth, run)
+        values.insert(0, here)
+    root = values[0]
+    log_z = float(root.log_z[0])
+    first = np.zeros(n_columns + 1)
+    if n_steps:
+        weight = np.empty(edges[0].feature.size)
+        edge_log_weights(0, 1, edges[0], values[1].log_z, 0, problem.loops, weight)
+        share = (edges[0].high - edges[0].low) * np.exp(weight - log_z)
+        np.add.at(first, column[problem.feature[edges[0].feature]], share)
+        first[-1] = root.size[0, 0]
+    return Ruling(log_z, log_z, first, np.clip(1.0 - root.absent[0], 0.0, 1.0), root.size[0])
+
+
+def _cells(problem: Problem, level: Level) -> float:
+    """What the loops look at to list the cuts of a level's row sets, or to sum over them."""
+    n_rows = float(np.bitwise_count(level.bits).sum())
+    per_row = problem.feature.size * problem.loops.sums.shape[1]
+    return n_rows * per_row + len(level) * (problem.max_cuts + problem.n_words)
+
+
+def bound_sums(
+    problem: Problem, column: Int32s, n_columns: int, n_jobs: int, n_trees: int
+) -> Ruling:
+    """Look at the row sets that hold most by their look-ahead, as many as can be afforded."""
+    score = problem.score
     # At depth 2 one tail is enough, and leaves first splits to look at.
     graph = Graph(problem, 2 if score.max_depth > 2 else 1, Threads(n_jobs))
     rng = np.random.default_rng(0)
@@ -129,7 +189,9 @@ def rule_on(
     ``missed`` is a share of the posterior that is proven to be missing among the trees, beyond what
     so many independent draws may miss by chance (four standard errors): that splits first on
     some column where they do not, or that they seem to hold, by how often they come again, and do
-    not. Tables on which even the root is much work get no ruling.
+    not. ``off``, where the sum is complete, is how far the use of some column or the sizes are from
+    the exact ones, likewise beyond chance. Tables on which even the root is much work get no
+    ruling.
     """
     if rows.codes.size > MOST_CELLS:
         return {}
@@ -145,4 +207,31 @@ def rule_on(
     told = {"referee_floor": ruling.floor, "missed": max(first_missed, again_missed, 0.0)}
     if math.isfinite(ruling.ceiling):
         told["referee_ceiling"] = ruling.ceiling
+    if ruling.inclusion is not None and ruling.size is not None:
+        told["off"] = max(
+            beyond_chance(column_use(trees, column, n_columns), ruling.inclusion, worth),
+            beyond_chance(*cumulated(trees.n_splits, ruling.size), worth),
+        )
     return told
+
+
+def column_use(trees: TreeBatch, column: Int32s, n_columns: int) -> Floats:
+    """Share of trees [n_columns] that use each column."""
+    used = np.zeros((len(trees), n_columns))
+    tree, node = np.nonzero(trees.feature >= 0)
+    used[tree, column[trees.feature[tree, node]]] = 1.0
+    return np.asarray(used.mean(axis=0))
+
+
+def cumulated(n_splits: Int32s, size: Floats) -> tuple[Floats, Floats]:
+    """P(at most s splits) among trees, and by the exact distribution."""
+    n_sizes = max(size.size, int(n_splits.max(initial=0)) + 1)
+    drawn = np.bincount(n_splits, minlength=n_sizes) / len(n_splits)
+    return np.cumsum(drawn), np.cumsum(np.pad(size, (0, n_sizes - size.size)))
+
+
+def beyond_chance(drawn: Floats, exact: Floats, worth: float) -> float:
+    """How far shares are from the exact ones, beyond four standard errors of so many draws."""
+    p = np.clip(exact, 0.0, 1.0)
+    distance = np.abs(drawn - p) - 4 * np.sqrt(p * (1 - p) / worth)
+    return max(float(distance.max(initial=0.0)), 0.0)
