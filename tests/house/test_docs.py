@@ -130,7 +130,7 @@ def test_no_text_names_a_machine(path):
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_files_that_the_docs_name_are_there(path):
     named = re.findall(
-        r"`(?:python )?((?:benchmarks|docs|examples|src|tests)/[\w./-]*)", path.read_text()
+        r"`(?:python )?((?:bench|docs|examples|results|src|tests)/[\w./-]*)", path.read_text()
     )
     for name in named:
         assert (ROOT / name).exists(), f"{path.name} names {name}"
