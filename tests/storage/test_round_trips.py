@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, load, save, storage
+from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, load, save
 from dtgfn._support.archive import StorageError
 from dtgfn.engines.exact.ranking import ranked_trees
+from dtgfn.storage import model_file
 from dtgfn.trees.batch import canonical_keys
 
 pytestmark = pytest.mark.filterwarnings(
@@ -180,7 +181,7 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path, monkeypatch):
 
     model = DTGFNClassifier(**FEW, **ENGINES["exact"], max_depth=2).fit([[1.0], [3.0]], [0, 1])
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "_model_from", refuse)
+        patch.setattr(model_file, "_model_from", refuse)
         with pytest.raises(StorageError) as refusal:
             save(model, path)
     assert str(refusal.value) == (
@@ -204,7 +205,7 @@ def test_a_file_brings_no_paths_and_no_threads(tmp_path):
     # Nor does one that somebody wrote by hand.
     kind = DTGFNClassifier
     params = kind(n_jobs=900, checkpoint="/tmp/x", options={"checkpoint": "/tmp/y"}).get_params()
-    read = storage._params_from_json({**params, "callbacks": "x", "warm_start": True}, kind)
+    read = model_file._params_from_json({**params, "callbacks": "x", "warm_start": True}, kind)
     assert (read["n_jobs"], read["checkpoint"], read["callbacks"]) == (None, None, None)
     assert read["options"] == {}
     assert read["warm_start"] is False
