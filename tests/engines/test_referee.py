@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration, to_batch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 from dtgfn import infer
 from dtgfn.diagnostics.doubts import referee_doubts, trust
@@ -43,7 +44,7 @@ def first_columns(truth: Enumeration, case: Case) -> np.ndarray:
     return share
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6), st.booleans())
 def test_what_is_proven_is_true_however_little_work_was_done(seed, lazy):
     case = some_case(seed)
@@ -61,7 +62,7 @@ def test_what_is_proven_is_true_however_little_work_was_done(seed, lazy):
         np.testing.assert_allclose(ruling.first_split, expected, atol=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_fair_draws_miss_nothing(seed):
     case = some_case(seed)

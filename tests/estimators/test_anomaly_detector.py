@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from scipy.stats import t as student
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -135,7 +136,7 @@ def test_background_rows_weigh_as_much_as_normal_ones(n_thresholds):
         assert counts.max() - counts.min() <= 4
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 20), st.integers(0, 99))
 def test_views_are_distinct_and_cover_columns_evenly(n_columns, per_view, n_views, seed):
     per_view = min(per_view, n_columns)

@@ -10,8 +10,9 @@ import numpy as np
 import polars
 import pytest
 from enumeration import Case, Enumeration
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from random_posterior import make_posterior, mixed_frame
 from sklearn.datasets import load_iris
 from sklearn.inspection import (
@@ -44,7 +45,7 @@ from dtgfn.trees.batch import canonical_keys, route
 from dtgfn.trees.custom_leaf import CustomLeaf
 from dtgfn.trees.score import leaf_log_marginal, log_likelihood
 
-few = settings(deadline=None, max_examples=20, derandomize=True)
+few = examples(20)
 seeds = st.integers(0, 2**32 - 1)
 
 

@@ -13,8 +13,9 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from random_posterior import make_posterior, mixed_frame, numeric_frame
 from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier, export_text, plot_tree
@@ -33,7 +34,7 @@ from dtgfn.trees.leaves import DirichletLeaf
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-few = settings(deadline=None, max_examples=25, derandomize=True)
+few = examples(25)
 seeds = st.integers(0, 2**32 - 1)
 HOSTILE = [
     'a "quoted" \\N name',

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 
 import dtgfn
 from dtgfn import BudgetExceeded, DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, infer
@@ -78,7 +79,7 @@ def run(engine, case=CASE, **options):
 
 
 @given(n=st.integers(0, 200), n_jobs=st.integers(1, 4), halting=st.booleans())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_pieces_do_every_item_once_and_tell_how_far_they_are(n, n_jobs, halting):
     done, told, flag = np.zeros(n, int), [], np.zeros(1, np.uint8)
 
@@ -113,7 +114,7 @@ def test_a_long_loop_is_halted_when_the_caller_gives_up():
     rows=st.lists(st.lists(st.integers(0, 65535) | st.integers(0, 1), min_size=3, max_size=3)),
     repeat=st.integers(1, 40),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_distinct_rows_are_those_of_numpy(rows, repeat):
     codes = np.tile(np.array(rows, np.uint16).reshape(len(rows), 3), (1, repeat))
     first, member = distinct_codes(codes)
@@ -159,7 +160,7 @@ def test_counting_rows_at_nodes_lets_signals_through(monkeypatch):
     reserve=st.floats(0, 1e4),
     shares=st.lists(st.floats(0, 2), min_size=2, max_size=6),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_there_is_room_for_all_at_first_and_for_ever_fewer_later(seconds, n, reserve, shares):
     clock = Jumping(0.0)
     deadline = Deadline(seconds, clock)

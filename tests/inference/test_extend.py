@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 from enumeration import Case
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from sklearn.datasets import load_iris
 
 import dtgfn
@@ -131,7 +132,7 @@ def test_labels_of_any_kind_find_their_class():
 # The old trees.
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     seed=st.integers(0, 1000),
     n_old=st.integers(5, 29),

@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from random_posterior import make_posterior, mixed_frame
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError
@@ -141,7 +142,7 @@ def with_ties(frame, report):
     return tied
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(25)
 @given(
     seed=st.integers(0, 2**20),
     n_classes=st.integers(0, 4),
@@ -318,7 +319,7 @@ def test_a_single_sweep_proves_nothing(flowers):
     assert gather(model)["trust"]["level"] != "good"
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 2**20), binning=st.sampled_from(["uniform", "quantile", "midpoint"]))
 def test_values_made_from_codes_have_these_codes(seed, binning):
     rng = np.random.default_rng(seed)

@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from properties import examples
 
 from dtgfn._support import archive as container
 from dtgfn._support.archive import Contents, StorageError, read_container, write_container
@@ -134,7 +135,7 @@ any_array = st.sampled_from(CODES).flatmap(
 names = st.from_regex(r"[a-z0-9_]{1,8}(\.[a-z0-9_]{1,8}){0,3}", fullmatch=True)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     meta=st.dictionaries(st.text(), json_values, max_size=4),
     arrays=st.dictionaries(names, any_array, max_size=4),
@@ -875,7 +876,7 @@ def test_hostile_content_with_good_checksums_raises_nothing_else(path: Path, ind
         assert contents.arrays["x"].nbytes <= len(changed) + 96
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(tail=st.binary(max_size=200))
 def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, tail: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "noise.dtgfn"

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import dtgfn
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from properties import examples
 from terminal import DTGFN, on_a_terminal
 
 from dtgfn import DTGFNClassifier, load, save
@@ -139,7 +140,7 @@ CELLS = st.one_of(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(CELLS, min_size=1, max_size=5), st.lists(st.floats(allow_nan=False), max_size=3))
 @example(["\r=x", "a"], [])
 def test_safe_csv_holds_no_formula_and_leaves_numbers_alone(texts, numbers):

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from scipy import integrate, stats
 from scipy.special import gammaln
 
@@ -29,7 +30,7 @@ normal_leaves = st.builds(
     shape=st.sampled_from([1.1, 1.5, 4.0]),
     spread=st.sampled_from([0.01, 0.25, 3.0]),
 )
-slow_start = settings(deadline=None, max_examples=40, derandomize=True)
+slow_start = examples(40)
 
 
 def sums_of(leaf, target, weight=None):

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 from enumeration import LEAF, Case, Enumeration, depth, from_batch, n_splits, to_batch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from properties import examples
 from scipy.special import logsumexp
 
 from dtgfn._support.budget import run_here
@@ -310,7 +311,7 @@ def tables(draw) -> Case:
     )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(case=tables(), exact_tails=st.sampled_from([1, 2]), n_scouts=st.sampled_from([1, 3, 40]))
 def test_a_table_is_looked_at_until_everything_is_exact(case, exact_tails, n_scouts):
     sampler = make(case, exact_tails=exact_tails, n_scouts=n_scouts)
