@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from clocks import endless_grace
 from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 
 from dtgfn import DTGFNClassifier, DTGFNRegressor, infer, load, save
+from dtgfn.engines.smc import engine as smc
 from dtgfn.explain.importances import effective_trees, importances
 
 X, Y = load_wine(return_X_y=True)
@@ -100,7 +102,8 @@ def test_bags_cannot_be_streamed():
 
 
 @pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
-def test_no_temperature_is_begun_after_the_time_is_over():
+def test_no_temperature_is_begun_after_the_time_is_over(monkeypatch):
+    endless_grace(monkeypatch, smc)
     model = small(temperature="auto", time_budget=1e-3, inference="smc").fit(TRAIN, Y_TRAIN)
     assert len(model.posterior_.diagnostics["temperatures"]) == 1
 

@@ -291,7 +291,7 @@ def test_other_settings_are_refused_with_the_way_out():
 def test_an_engine_can_carry_over_by_itself():
     case = random_case(3)
     options = {"column": case.columns, "n_columns": case.n_columns, "n_trees": 30, "n_jobs": 1}
-    options |= {"random_state": 0, "time_budget": 5.0}
+    options |= {"random_state": 0, "time_budget": None}
     old = infer_gfn(part(case.rows, slice(0, 20)), case.score, **options)
     known, _ = reweigh(old, part(case.rows, slice(20, 30)))
     new = infer_gfn(case.rows, case.score, policy=old.solution, carry=known, **options)

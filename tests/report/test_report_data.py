@@ -190,7 +190,7 @@ def bagged(flowers):
 def trained(flowers):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustworthyFit)
-        model = DTGFNClassifier(n_steps=4, time_budget=20, n_trees=50, **QUICK)
+        model = DTGFNClassifier(n_steps=4, time_budget=None, n_trees=50, **QUICK)
         return model.fit(*flowers)
 
 

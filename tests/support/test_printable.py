@@ -123,9 +123,9 @@ def test_a_file_may_be_called_like_markup():
 
     run()
     code = (
-        "import time\nfrom dtgfn._support.progress import progress_bar\n"
-        "with progress_bar(True) as show:\n    show('reading [/b]\\x07.csv', 0.5)\n"
-        "    time.sleep(1)\n"
+        "import time\nfrom dtgfn._support import progress\nprogress.PATIENCE = 0.05\n"
+        "with progress.progress_bar(True) as show:\n    show('reading [/b]\\x07.csv', 0.5)\n"
+        "    time.sleep(0.5)\n"
     )
     ended, told = on_a_terminal([DTGFN[0], "-c", code])
     assert ended == 0
