@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from command_line import dtgfn
 from terminal import DTGFN, on_a_terminal
+from thoroughness import long_but
 
 from dtgfn import DTGFNClassifier, save
 from dtgfn._support import progress
@@ -242,7 +243,7 @@ def with_streams(line, redirections):
     return subprocess.run(words, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("ask", ["predict", "show", "--version"])
+@pytest.mark.parametrize("ask", long_but(["predict"], ["predict", "show", "--version"]))
 def test_a_closed_standard_output_is_told(model, tmp_path, ask):
     table = tmp_path / "t.csv"
     table.write_text("x0,x1,x2\n0.1,0.2,0.3\n")
@@ -254,7 +255,7 @@ def test_a_closed_standard_output_is_told(model, tmp_path, ask):
     )
 
 
-@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+@pytest.mark.parametrize("redirection", long_but(["2>&-"], ["2>&-", "2>/dev/full"]))
 def test_without_a_standard_error_results_are_the_same(model, tmp_path, redirection):
     table = tmp_path / "t.csv"
     table.write_text("x0,x1,x2\n0.1,0.2,0.3\n")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from properties import examples
+from thoroughness import examples, long_but
 
 from dtgfn.data.binner_dict import binner_from_dict, binner_to_dict
 from dtgfn.data.binning import (
@@ -626,7 +626,12 @@ def test_a_binner_needs_all_its_fields(key):
 # ---------------------------------------------------------------- size
 
 
-def test_ten_thousand_columns():
-    table = as_table(np.random.default_rng(0).normal(size=(100, 10_000)))
+@pytest.mark.parametrize("n_columns", long_but([1000], [1000, 10_000]))
+def test_thousands_of_columns_are_coded_as_each_alone(n_columns):
+    X = np.random.default_rng(0).normal(size=(100, n_columns))
+    table = as_table(X)
     codes = encode(fit_binner(table), table)
-    assert codes.shape == (100, 10_000)
+    assert codes.shape == (100, n_columns)
+    for column in (0, 777, n_columns - 1):
+        alone = as_table(X[:, [column]])
+        np.testing.assert_array_equal(codes[:, [column]], encode(fit_binner(alone), alone))

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
+from thoroughness import examples
 
 from dtgfn.data import table_files as files
 from dtgfn.data.table_files import read_table

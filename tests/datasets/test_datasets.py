@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from properties import examples
+from thoroughness import examples
 
 from dtgfn.data.tables import TableError
 from dtgfn.datasets import ENTRIES, fetch, load_dataset, lookup, whereabouts

@@ -16,9 +16,9 @@ from enumeration import Case, Enumeration, from_batch, n_splits, to_batch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from properties import examples
 from scipy.stats import genpareto
 from sklearn.datasets import load_wine
+from thoroughness import examples
 
 import dtgfn
 from dtgfn.diagnostics.doubts import (

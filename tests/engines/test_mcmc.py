@@ -13,6 +13,7 @@ from enumeration import Case, Enumeration, to_batch
 from numba import njit
 from scipy.signal import lfilter
 from scipy.stats import chi2
+from thoroughness import diagonal, long_but
 
 from dtgfn._support.turns import Deadline
 from dtgfn.engines.convergence import MAX_R_HAT, effective_draws, split_r_hat
@@ -87,7 +88,7 @@ def misfit(truth: Enumeration, posterior: TreePosterior) -> float:
     return float(statistic / chi2.isf(1e-4, len(expected) - 1))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", long_but(["copies", "hot bcart", "deep", "cold"], CASES))
 def test_tree_frequencies_are_the_posterior(name):
     truth = truth_of(name)
     posterior = infer(truth.case, n_trees=8000, n_steps=120_000)
@@ -113,8 +114,7 @@ def follow(chain, table, swaps, every, feature, cut):
         write_tree(chain, feature[k], cut[k])
 
 
-@pytest.mark.parametrize("name", ["copies", "hot", "bcart"])
-@pytest.mark.parametrize("swaps", [True, False], ids=["swap", "change"])
+@pytest.mark.parametrize(("name", "swaps"), diagonal(["copies", "hot", "bcart"], [True, False]))
 def test_moves_that_keep_the_shape_keep_the_posterior_on_what_they_reach(name, swaps):
     """Alone these moves do not reach every tree; where they go, frequencies are as R says."""
     case = make_case(name)

@@ -10,7 +10,7 @@ import pytest
 from enumeration import Case, Enumeration, to_batch
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
+from thoroughness import examples
 
 from dtgfn import infer
 from dtgfn.diagnostics.doubts import referee_doubts, trust

@@ -10,11 +10,11 @@ import pytest
 from clocks import endless_grace
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
 from scipy.stats import t as student
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from thoroughness import examples
 
 import dtgfn
 from dtgfn import DTGFNAnomalyDetector
@@ -60,6 +60,17 @@ def mixed_rows(n=60, seed=0):
 
 @parametrize_with_checks([DTGFNAnomalyDetector(**QUICK)])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks(
+    [
+        DTGFNAnomalyDetector(**{**QUICK, "inference": "exact", "max_depth": 2, "options": {}}),
+        DTGFNAnomalyDetector(**{**QUICK, "inference": "mcmc", "options": {"n_steps": 500}}),
+    ]
+)
+def test_scikit_learn_checks_of_every_engine(estimator, check):
     check(estimator)
 
 

@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from thoroughness import long_but
 
 import dtgfn
 import dtgfn.diagnostics.doubts
@@ -27,8 +28,20 @@ def small(**changes):
     return DTGFNClassifier(**{"inference": "exact", **settings, **changes})
 
 
-@parametrize_with_checks([small(), small(inference="gfn", max_depth=3)])
+@parametrize_with_checks([small()])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks(
+    [
+        small(inference="gfn", max_depth=3),
+        small(inference="mcmc", options={"n_steps": 5000}),
+        small(inference="smc", options={"n_particles": 200}),
+    ]
+)
+def test_scikit_learn_checks_of_every_engine(estimator, check):
     check(estimator)
 
 
@@ -103,9 +116,10 @@ def test_degenerate_tables_work(X, y):
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
 
 
-def test_ten_thousand_columns_work_at_depth_one():
+@pytest.mark.parametrize("n_columns", long_but([1000], [1000, 10_000]))
+def test_thousands_of_columns_work_at_depth_one(n_columns):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 10_000))
+    X = rng.normal(size=(60, n_columns))
     y = (X[:, 77] > 0).astype(int)
     model = small(max_depth=1).fit(X, y)
     assert model.posterior_.column_inclusion.argmax() == 77

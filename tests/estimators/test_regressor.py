@@ -135,8 +135,20 @@ def small(**changes):
     return DTGFNRegressor(**{"inference": "exact", **settings, **changes})
 
 
-@parametrize_with_checks([small(), small(inference="gfn", max_depth=3)])
+@parametrize_with_checks([small()])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks(
+    [
+        small(inference="gfn", max_depth=3),
+        small(inference="mcmc", options={"n_steps": 5000}),
+        small(inference="smc", options={"n_particles": 200}),
+    ]
+)
+def test_scikit_learn_checks_of_every_engine(estimator, check):
     check(estimator)
 
 

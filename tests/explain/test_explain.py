@@ -12,7 +12,6 @@ import pytest
 from enumeration import Case, Enumeration
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
 from random_posterior import make_posterior, mixed_frame
 from sklearn.datasets import load_iris
 from sklearn.inspection import (
@@ -20,6 +19,7 @@ from sklearn.inspection import (
     partial_dependence,
     permutation_importance,
 )
+from thoroughness import examples
 
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.cli.summary import summarise, summary_text

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
 from random_posterior import make_posterior, mixed_frame, numeric_frame
+from thoroughness import examples
 
 from dtgfn import DTGFNClassifier
 from dtgfn.data.binning import encode

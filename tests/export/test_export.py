@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
 from random_posterior import make_posterior, mixed_frame, numeric_frame
 from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier, export_text, plot_tree
+from thoroughness import examples
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, infer
 from dtgfn._support.printable import visible

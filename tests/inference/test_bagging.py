@@ -256,6 +256,7 @@ def _reasons(_):
     }
 
 
+@pytest.mark.long
 @parametrize_with_checks(
     [
         DTGFNClassifier(

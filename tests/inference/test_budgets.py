@@ -17,7 +17,7 @@ from clocks import Ticking, endless_grace
 from enumeration import Case, Enumeration
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
+from thoroughness import examples
 
 import dtgfn
 from dtgfn import BudgetExceeded, DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, infer

@@ -9,8 +9,8 @@ import torch
 from enumeration import Case
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
 from sklearn.datasets import load_iris
+from thoroughness import examples
 
 import dtgfn
 from dtgfn import DTGFNClassifier, DTGFNRegressor

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
+from thoroughness import examples
 
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.cli.summary import summarise, summary_text

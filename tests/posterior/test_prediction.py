@@ -7,9 +7,9 @@ import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
 from scipy.optimize import brentq
 from scipy.special import betainc, entr, logsumexp
+from thoroughness import examples
 
 from dtgfn import infer
 from dtgfn.posterior.prediction import (

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
 from random_posterior import make_posterior, mixed_frame
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError
+from thoroughness import examples
 
 import dtgfn
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor

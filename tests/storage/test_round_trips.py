@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from properties import examples
+from thoroughness import examples
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, load, save
 from dtgfn._support.archive import StorageError
@@ -77,7 +77,7 @@ settings_of = st.fixed_dictionaries(
         "temperature": st.sampled_from([0.1, 1.0, 30.0]),
     }
 )
-odd = examples(25, suppress_health_check=list(HealthCheck))
+odd = examples(8, suppress_health_check=list(HealthCheck))
 
 
 def there_and_back(model):

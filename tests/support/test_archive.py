@@ -26,7 +26,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from properties import examples
+from thoroughness import examples
 
 from dtgfn._support import archive as container
 from dtgfn._support.archive import Contents, StorageError, read_container, write_container

@@ -11,8 +11,8 @@ import pytest
 from command_line import dtgfn
 from hypothesis import example, given
 from hypothesis import strategies as st
-from properties import examples
 from terminal import DTGFN, on_a_terminal
+from thoroughness import examples
 
 from dtgfn import DTGFNClassifier, load, save
 from dtgfn._support.printable import visible, visible_json, visible_lines

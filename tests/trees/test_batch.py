@@ -7,7 +7,7 @@ import pytest
 from enumeration import LEAF, Tree, depth, from_batch, n_splits, splits_by_path, to_batch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from properties import examples
+from thoroughness import examples
 
 from dtgfn.trees.batch import (
     TreeBatch,

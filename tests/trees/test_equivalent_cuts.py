@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
+from thoroughness import examples
 
 from dtgfn.trees.batch import from_splits, route
 from dtgfn.trees.equivalent_cuts import alike_cuts, log_variants, variant_keys

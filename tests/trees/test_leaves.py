@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
 from scipy import integrate, stats
 from scipy.special import gammaln
+from thoroughness import examples
 
 from dtgfn.data.targets import check_numbers
 from dtgfn.inference.infer import infer
@@ -74,10 +74,14 @@ def test_normal_outputs_are_moments_of_the_predictive_distribution(leaf, z):
 def test_normal_marginal_is_the_integral_over_mean_and_variance():
     leaf, z = NormalLeaf(strength=0.5, shape=2.0, spread=0.7), [0.3, -1.0, 0.4]
 
+    def normal(value, mean, variance):
+        return math.exp(-((value - mean) ** 2) / (2 * variance)) / math.sqrt(math.tau * variance)
+
     def integrand(mean, variance):
-        likelihood = stats.norm.pdf(z, mean, math.sqrt(variance)).prod()
-        prior = stats.norm.pdf(mean, 0.0, math.sqrt(variance / leaf.strength))
-        return likelihood * prior * stats.invgamma.pdf(variance, leaf.shape, scale=leaf.spread)
+        likelihood = math.prod(normal(value, mean, variance) for value in z)
+        of_variance = leaf.spread**leaf.shape / math.gamma(leaf.shape)
+        of_variance *= variance ** (-leaf.shape - 1) * math.exp(-leaf.spread / variance)
+        return likelihood * normal(mean, 0.0, variance / leaf.strength) * of_variance
 
     expected, _ = integrate.dblquad(integrand, 1e-4, 60.0, -20.0, 20.0)
     value = math.exp(log_marginal(sums_of(leaf, z), leaf.terms()))

@@ -9,7 +9,7 @@ import pytest
 from enumeration import LEAF, Case, Enumeration, to_batch
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
+from thoroughness import examples
 
 from dtgfn.trees.batch import from_splits
 from dtgfn.trees.leaves import DirichletLeaf

@@ -10,8 +10,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
 from scipy.special import gammaln, logsumexp
+from thoroughness import examples
 
 from dtgfn import infer
 from dtgfn.diagnostics.doubts import trust

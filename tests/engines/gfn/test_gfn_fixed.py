@@ -11,8 +11,8 @@ import torch
 from enumeration import LEAF, Case, Enumeration, depth, from_batch, n_splits, to_batch
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
 from scipy.special import logsumexp
+from thoroughness import diagonal, examples
 
 from dtgfn._support.budget import run_here
 from dtgfn.engines.exact import infer_exact
@@ -118,9 +118,9 @@ def shake(sampler: FixedSampler, size: float = 0.5) -> None:
 # P_F is a probability distribution, and what is drawn follows it.
 
 
-@pytest.mark.parametrize("n_steps", [0, 3, 30])
-@pytest.mark.parametrize("remember", [True, False])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "remember", "n_steps"), diagonal(CASES, [True, False], [0, 3, 30])
+)
 def test_the_policy_sums_to_one_over_all_trees(name, remember, n_steps, monkeypatch):
     monkeypatch.setattr(sampler_module, "WARM_UP", 2)
     monkeypatch.setattr(sampler_module, "REFRESH", 1)

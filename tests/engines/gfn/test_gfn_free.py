@@ -381,7 +381,8 @@ def test_options_that_make_no_sense_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("objective", "architecture"), [("tb", "mlp"), ("subtb", "set_transformer")]
+    ("objective", "architecture"),
+    [("tb", "mlp"), pytest.param("subtb", "set_transformer", marks=pytest.mark.long)],
 )
 def test_training_finds_the_posterior(objective, architecture):
     case = Case(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
+from thoroughness import examples
 
 import dtgfn
 from dtgfn.engines.gfn.objectives import FAR, OBJECTIVES, SHAPES, SUBTB_DECAY

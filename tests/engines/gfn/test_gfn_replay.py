@@ -5,7 +5,7 @@ import pytest
 from enumeration import Case, Enumeration, to_batch
 from hypothesis import given
 from hypothesis import strategies as st
-from properties import examples
+from thoroughness import examples
 
 from dtgfn.engines.gfn.replay import ReplayBuffer, buffer_from_arrays
 from dtgfn.trees.batch import TreeBatch, canonical_keys

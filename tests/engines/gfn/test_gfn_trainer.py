@@ -8,6 +8,7 @@ import torch
 from clocks import tick
 from short_training import CASE, facts, run, short
 from tabular import TabularSampler
+from thoroughness import diagonal
 
 from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.engines.gfn.evaluation import plateaued
@@ -21,9 +22,9 @@ from dtgfn.trees.batch import canonical_keys
 # It learns.
 
 
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
-    ("objective", "tree_form"), [*((name, False) for name in OBJECTIVES), ("subtb", True)]
+    ("objective", "tree_form", "shape"),
+    diagonal([*((name, False) for name in OBJECTIVES), ("subtb", True)], SHAPES),
 )
 def test_every_objective_and_shape_reaches_the_posterior(objective, tree_form, shape):
     sampler = TabularSampler(CASE, tree_form)
