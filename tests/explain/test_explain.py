@@ -580,7 +580,10 @@ def test_partial_dependence_can_be_plotted(iris):
     shown = PartialDependenceDisplay.from_estimator(
         model, X, ["petal length (cm)", (2, 3)], target=0, grid_resolution=5
     )
-    assert len(shown.pd_results) == 2
+    one, two = shown.pd_results
+    assert one["average"].shape == (3, 5)
+    assert two["average"].shape == (3, 5, 5)
+    assert one["average"][0, 0] > one["average"][0, -1]  # short petals are of the first class
     import matplotlib.pyplot
 
     matplotlib.pyplot.close("all")

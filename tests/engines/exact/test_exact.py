@@ -423,9 +423,11 @@ def test_no_rows_to_predict_give_no_predictions():
 
 
 def test_no_trees_to_draw_is_a_posterior_without_samples():
-    posterior = infer(large_case("three features"), n_trees=0)
+    case = large_case("three features")
+    posterior, sampled = infer(case, n_trees=0), infer(case)
     assert len(posterior.trees) == 0
-    assert math.isfinite(posterior.log_evidence)
+    assert posterior.log_evidence == pytest.approx(sampled.log_evidence, rel=1e-12)
+    assert posterior.best_log_reward == sampled.best_log_reward
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
