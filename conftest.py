@@ -7,9 +7,10 @@ from hypothesis import HealthCheck, settings
 # No example is timed: a busy machine is no failure.
 ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
-# `--hypothesis-profile long` is what .ci/run takes; see tests/helpers/thoroughness.py.
+# By `--hypothesis-profile`; what a test makes of max_examples is in tests/helpers/thoroughness.py.
 settings.register_profile("quick", max_examples=100, derandomize=True, **ANY_SPEED)
-settings.register_profile("long", max_examples=500, print_blob=True, **ANY_SPEED)
+settings.register_profile("long", max_examples=500, derandomize=True, **ANY_SPEED)  # of .ci/run
+settings.register_profile("search", max_examples=2000, print_blob=True, **ANY_SPEED)  # other ones
 settings.load_profile("quick")
 
 

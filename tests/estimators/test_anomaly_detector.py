@@ -64,6 +64,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 @parametrize_with_checks(
     [
         DTGFNAnomalyDetector(**{**QUICK, "inference": "exact", "max_depth": 2, "options": {}}),

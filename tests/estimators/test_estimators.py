@@ -34,6 +34,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 @parametrize_with_checks(
     [
         small(inference="gfn", max_depth=3),

@@ -138,7 +138,7 @@ def rule_on(
     place = np.where(first >= 0, column[np.maximum(first, 0)] if column.size else 0, n_columns)
     found = np.bincount(place, minlength=n_columns + 1) / len(trees)
     least, worth = ruling.first_split, max(min(n_effective, len(trees)), 1.0)
-    chance = 4 * np.sqrt(least * (1 - least) / worth)
+    chance = 4 * np.sqrt(np.maximum(least * (1 - least), 0.0) / worth)  # a sum may exceed one
     first_missed = float(np.max(least - found - chance))
     seeming = seeming_share(trees) - 2 / math.sqrt(worth)
     again_missed = seeming - held_share(trees, log_reward / score.temperature, ruling.floor)
