@@ -10,11 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_posterior import make_posterior, mixed_frame
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError
+from thoroughness import examples
 
 import dtgfn
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
@@ -140,7 +141,7 @@ def with_ties(frame, report):
     return tied
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(25)
 @given(
     seed=st.integers(0, 2**20),
     n_classes=st.integers(0, 4),
@@ -188,7 +189,7 @@ def bagged(flowers):
 def trained(flowers):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustworthyFit)
-        model = DTGFNClassifier(n_steps=4, time_budget=20, n_trees=50, **QUICK)
+        model = DTGFNClassifier(n_steps=4, time_budget=None, n_trees=50, **QUICK)
         return model.fit(*flowers)
 
 
@@ -317,7 +318,7 @@ def test_a_single_sweep_proves_nothing(flowers):
     assert gather(model)["trust"]["level"] != "good"
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 2**20), binning=st.sampled_from(["uniform", "quantile", "midpoint"]))
 def test_values_made_from_codes_have_these_codes(seed, binning):
     rng = np.random.default_rng(seed)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration, to_batch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from dtgfn.engines.gfn.state import ReplayBuffer, buffer_from_arrays
 from dtgfn.trees.batch import TreeBatch, canonical_keys
@@ -32,7 +33,7 @@ def renumbered(trees: TreeBatch, rng: np.random.Generator) -> TreeBatch:
     return batch
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     capacity=st.integers(1, 30),
     sizes=st.lists(st.integers(0, 40), max_size=5),

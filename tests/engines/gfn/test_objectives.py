@@ -6,8 +6,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 import dtgfn
 from dtgfn.engines.gfn.objectives import FAR, OBJECTIVES, SHAPES, SUBTB_DECAY, Residuals
@@ -83,7 +84,7 @@ def trajectories(draw):
     return draw(st.lists(st.lists(numbers, min_size=1, max_size=6), min_size=1, max_size=5))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(rows=trajectories(), seed=st.integers(0, 1000), tree_form=st.booleans())
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -140,7 +141,7 @@ def test_vargrad_does_not_see_log_z(shape):
     assert losses[0] == pytest.approx(losses[1])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(x=st.floats(-30, 30))
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes_have_the_values_and_slopes_of_their_formulas(name, x):

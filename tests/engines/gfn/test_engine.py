@@ -165,7 +165,11 @@ def test_the_paper_preset_works_on_a_tiny_table():
         model.fit(X, y)
     assert model.posterior_.diagnostics["n_steps"] == 3
     assert np.isnan(model.posterior_.log_prob).all()  # many ways lead to a tree
-    assert np.isfinite(model.posterior_.log_weight).all()
+    found = model.posterior_
+    np.testing.assert_allclose(
+        found.log_reward, log_reward(found.trees, found.rows, found.score), rtol=1e-9
+    )
+    assert np.isfinite(found.log_weight).all()
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
@@ -226,7 +230,9 @@ def test_ctrl_c_keeps_the_result():
     posterior = infer(HARD, callbacks=[interrupt])
     assert posterior.diagnostics["stopped_because"] == "interrupted"
     assert posterior.diagnostics["n_steps"] == 4
-    assert np.isfinite(posterior.log_weight).all()
+    reward = log_reward(posterior.trees, HARD.rows, HARD.score)
+    np.testing.assert_allclose(posterior.log_reward, reward)
+    np.testing.assert_allclose(posterior.log_weight, reward - posterior.log_prob, atol=1e-9)
 
 
 @pytest.mark.parametrize("prior", [1.0, "bcart"])

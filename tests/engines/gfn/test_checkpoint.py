@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import short_training as helpers
+from clocks import tick
 from short_training import CASE, facts, run, short
 from tabular import TabularSampler
 
@@ -95,12 +96,14 @@ def test_more_steps_may_be_asked_for(tmp_path):
     assert facts(run(checkpoint=path)) == facts(run())
 
 
-def test_the_time_before_counts(tmp_path):
+def test_the_time_before_counts(tmp_path, monkeypatch):
+    tick(monkeypatch, 0.1)
     path, settings = tmp_path / "run.dtgfn", short(n_steps=None)
-    first = run(settings=settings, checkpoint=path, time_budget=0.3)
-    again = run(settings=settings, checkpoint=path, time_budget=0.3)
+    first = run(settings=settings, checkpoint=path, time_budget=10.0)
+    assert (first.stopped_because, first.n_steps > 0) == ("time", True)
+    again = run(settings=settings, checkpoint=path, time_budget=10.0)
     assert (again.stopped_because, again.n_steps) == ("time", first.n_steps)
-    assert run(settings=settings, checkpoint=path, time_budget=1.0).n_steps > first.n_steps
+    assert run(settings=settings, checkpoint=path, time_budget=20.0).n_steps > first.n_steps
 
 
 def test_a_state_in_memory_overrules_the_file_but_not_another_table_s(tmp_path):

@@ -8,10 +8,11 @@ import time
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from keyword_engines import infer_exact
 from scipy.special import gammaln, logsumexp
+from thoroughness import examples
 
 from dtgfn import infer
 from dtgfn.diagnostics import trust, verdict
@@ -76,7 +77,7 @@ def slack(value: float) -> float:
     return 1e-5 * max(1.0, abs(value))  # look-aheads are single precision
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2]), st.booleans())
 def test_log_z_is_between_its_bounds_at_any_time(seed, tails, remember):
     rows, score = random_problem(seed)
@@ -90,7 +91,7 @@ def test_log_z_is_between_its_bounds_at_any_time(seed, tails, remember):
         sampler.learn([sampler.rollout(2, 0.1, rng)])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2]))
 def test_wild_promises_never_cost_what_is_known(seed, tails):
     rows, score = random_problem(seed)
@@ -109,7 +110,7 @@ def test_wild_promises_never_cost_what_is_known(seed, tails):
     assert sampler.bounds()[0] >= sampler.best_log_reward / score.temperature - slack(known)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2]))
 def test_trees_drawn_without_optimism_or_expansion_weigh_all_that_is_known(seed, tails):
     rows, score = random_problem(seed)

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from clocks import Ticking, tick
 from keyword_engines import infer_exact
 from sklearn import datasets
 
@@ -50,14 +51,15 @@ def _compiled():
 
 
 def wait_for_threads(at_most: int) -> int:
-    deadline = time.monotonic() + 1.0
+    deadline = time.monotonic() + 60.0
     while threading.active_count() > at_most and time.monotonic() < deadline:
         time.sleep(0.01)
     return threading.active_count()
 
 
 @pytest.mark.parametrize("seconds", [0.001, 0.05])
-def test_what_clearly_needs_more_time_is_refused_before_it_starts(seconds):
+def test_what_clearly_needs_more_time_is_refused_before_it_starts(seconds, monkeypatch):
+    monkeypatch.setattr(time, "perf_counter", Ticking(1.0))  # which times a sample of the work
     stages = []
     with pytest.raises(BudgetExceeded) as refusal:
         infer("iris", 99, 5, time_budget=seconds, progress=lambda stage, _: stages.append(stage))
@@ -70,15 +72,11 @@ def test_what_clearly_needs_more_time_is_refused_before_it_starts(seconds):
     ("name", "n_thresholds", "max_depth", "prior"),
     [("breast_cancer", 99, 4, "paper"), ("wine", 99, 3, "bcart")],
 )
-def test_what_runs_out_of_time_is_stopped_soon_after(
-    name, n_thresholds, max_depth, prior, monkeypatch
-):
+def test_what_runs_out_of_time_is_stopped(name, n_thresholds, max_depth, prior, monkeypatch):
     monkeypatch.setattr(cost, "CLEAR_EXCESS", np.inf)
     before = threading.active_count()
-    begun = time.monotonic()
     with pytest.raises(BudgetExceeded) as stop:
         infer(name, n_thresholds, max_depth, prior=prior, time_budget=1.0)
-    assert time.monotonic() - begun < 10
     ended = r"did not finish within time_budget=1 s \(\d+% of '[a-z ]+'"
     foreseen = r"would need about .*, as \d+% of '[a-z ]+' have shown, more than time_budget=1 s"
     assert re.search(f"{ended}|{foreseen}", str(stop.value))
@@ -107,16 +105,18 @@ def test_the_scratch_of_the_two_level_sum_counts_as_memory():
 
 
 @pytest.mark.parametrize("prior", ["paper", "bcart"])
-def test_a_hopeless_problem_is_refused_within_seconds(prior):
-    begun = time.monotonic()
+def test_a_hopeless_problem_is_refused_before_it_starts(prior):
+    stages = []
     with pytest.raises(BudgetExceeded, match="GFlowNet") as refusal:
-        infer("breast_cancer", 99, 5, prior=prior)
-    assert time.monotonic() - begun < 20
+        infer("breast_cancer", 99, 5, prior=prior, progress=lambda stage, _: stages.append(stage))
+    assert set(stages) == {"preparing (the first run compiles)"}
     assert re.search(r"about \S+ sub-problems, .* and .* GB", str(refusal.value))
 
 
-def test_no_time_budget_is_no_limit():
-    assert np.isfinite(infer("iris", 9, 4, time_budget=None).log_evidence)
+def test_no_time_budget_is_no_limit(monkeypatch):
+    expected = infer("iris", 9, 4, time_budget=300.0).log_evidence
+    tick(monkeypatch, 1e6)
+    assert infer("iris", 9, 4, time_budget=None).log_evidence == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("prior", ["paper", "bcart"])
@@ -141,10 +141,8 @@ def test_an_interrupt_gets_out_and_no_thread_works_on(stage, error):
             raise error
 
     before = threading.active_count()
-    begun = time.monotonic()
     with pytest.raises(error):
         infer("wine", 99, 3, progress=interrupt)
-    assert time.monotonic() - begun < 10
     assert wait_for_threads(before) <= before
 
 
@@ -155,11 +153,12 @@ def test_the_budget_holds_where_the_root_is_all_there_is():
     rows = Rows(codes, rng.integers(0, 2, 100).astype(np.int32), np.ones(100))
     score = make_score(DirichletLeaf(2), n_features=n_features, n_thresholds=30, max_depth=2)
     columns = np.arange(n_features, dtype=np.int32)
-    begun = time.monotonic()
-    with pytest.raises(BudgetExceeded, match="time_budget"):
+    with pytest.raises(BudgetExceeded, match=r"far more than time_budget=0\.05 s"):
         infer_exact(rows, score, column=columns, n_columns=n_features, time_budget=0.05)
-    assert time.monotonic() - begun < 30
 
 
 def test_deep_problems_with_few_sets_are_not_refused():
-    assert np.isfinite(infer("iris", 9, 8).log_evidence)
+    deep, shallow = infer("iris", 9, 8, time_budget=None), infer("iris", 9, 4)
+    assert deep.log_evidence > shallow.log_evidence  # a sum over more trees
+    assert deep.best_log_reward >= shallow.best_log_reward
+    assert infer("iris", 9, 8).log_evidence == pytest.approx(deep.log_evidence, rel=1e-12)
