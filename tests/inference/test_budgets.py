@@ -13,19 +13,29 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from clocks import Ticking, endless_grace
 from enumeration import Case, Enumeration
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from keyword_engines import infer_exact, infer_mcmc, infer_smc
+from thoroughness import examples
 
 import dtgfn
 from dtgfn import BudgetExceeded, DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, infer
-from dtgfn._support import budget as exact_budget
-from dtgfn._support.budget import Budget
 from dtgfn._support.checks import check_run
+from dtgfn._support.parallel import (
+    GRACE,
+    ChunkSize,
+    Deadline,
+    Interruptible,
+    run_parallel,
+    run_round_robin,
+    run_serial,
+)
 from dtgfn._support.progress import silent
-from dtgfn._support.threads import Halting, anyhow, in_order
-from dtgfn._support.turns import GRACE, Deadline, Pace, take_turns
 from dtgfn.diagnostics import UntrustworthyFit
+from dtgfn.engines.exact import budget as exact_budget
+from dtgfn.engines.exact.budget import Budget
 from dtgfn.engines.mcmc import engine as mcmc
 from dtgfn.engines.smc import engine as smc
 from dtgfn.engines.smc.sweep import make_workspace, start_sweep
@@ -44,17 +54,6 @@ CASE = Case(
     leaf_concentration=0.7,
     split_penalty=1.0,
 )
-
-
-class Jumping:
-    """A clock that goes on by so many seconds whenever it is looked at."""
-
-    def __init__(self, step: float) -> None:
-        self.step, self.time = step, 0.0
-
-    def __call__(self) -> float:
-        self.time += self.step
-        return self.time
 
 
 @dataclass
@@ -78,15 +77,15 @@ def run(engine, case=CASE, **options):
 
 
 @given(n=st.integers(0, 200), n_jobs=st.integers(1, 4), halting=st.booleans())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_pieces_do_every_item_once_and_tell_how_far_they_are(n, n_jobs, halting):
     done, told, flag = np.zeros(n, int), [], np.zeros(1, np.uint8)
 
     def plain(first, last):
         done[first:last] += 1
 
-    anyhow(Halting(plain, flag) if halting else plain, n, n_jobs, told.append)
-    in_order(plain, n, told.append)
+    run_parallel(Interruptible(plain, flag) if halting else plain, n, n_jobs, told.append)
+    run_serial(plain, n, told.append)
     assert (done == 2).all()
     assert not flag[0]
     assert all(0 <= share <= 1 for share in told)
@@ -101,11 +100,11 @@ def test_a_long_loop_is_halted_when_the_caller_gives_up():
             time.sleep(0.001)
 
     def interrupt(share):
-        if begun.wait(5):
-            raise KeyboardInterrupt
+        begun.wait()
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        anyhow(Halting(deaf_but_for_the_flag, flag), 1, 1, interrupt)
+        run_parallel(Interruptible(deaf_but_for_the_flag, flag), 1, 1, interrupt)
     assert flag[0] == 1
 
 
@@ -113,7 +112,7 @@ def test_a_long_loop_is_halted_when_the_caller_gives_up():
     rows=st.lists(st.lists(st.integers(0, 65535) | st.integers(0, 1), min_size=3, max_size=3)),
     repeat=st.integers(1, 40),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_distinct_rows_are_those_of_numpy(rows, repeat):
     codes = np.tile(np.array(rows, np.uint16).reshape(len(rows), 3), (1, repeat))
     first, member = distinct_codes(codes)
@@ -127,7 +126,7 @@ def test_distinct_rows_are_those_of_numpy(rows, repeat):
 
 def test_counting_rows_at_nodes_lets_signals_through(monkeypatch):
     """Python sees a signal between two pieces: there are many of them, none of all rows."""
-    from dtgfn import trees
+    from dtgfn.trees import batch as trees
 
     seen = []
 
@@ -137,9 +136,9 @@ def test_counting_rows_at_nodes_lets_signals_through(monkeypatch):
             work(first, last)
             time.sleep(0.01)
 
-        in_order(noted, n_items)
+        run_serial(noted, n_items)
 
-    monkeypatch.setattr(trees, "in_order", watched)
+    monkeypatch.setattr(trees, "run_serial", watched)
     codes = RNG.integers(0, 3, (5000, 1)).astype(np.uint16)
     batch = trees.from_splits([{(): (0, 1)}])
     case = Case(codes, np.zeros(5000, int), 1)
@@ -159,9 +158,9 @@ def test_counting_rows_at_nodes_lets_signals_through(monkeypatch):
     reserve=st.floats(0, 1e4),
     shares=st.lists(st.floats(0, 2), min_size=2, max_size=6),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_there_is_room_for_all_at_first_and_for_ever_fewer_later(seconds, n, reserve, shares):
-    clock = Jumping(0.0)
+    clock = Ticking(0.0)
     deadline = Deadline(seconds, clock)
     rooms = []
     for share in sorted(shares):
@@ -178,7 +177,7 @@ def test_there_is_room_for_all_at_first_and_for_ever_fewer_later(seconds, n, res
 
 @pytest.mark.parametrize("enough_after", [3, math.inf])
 def test_tasks_end_when_time_is_over_and_there_is_enough_to_show(enough_after):
-    clock, done = Jumping(0.0), [0]
+    clock, done = Ticking(0.0), [0]
     deadline = Deadline(10.0, clock)
 
     def task():
@@ -188,7 +187,7 @@ def test_tasks_end_when_time_is_over_and_there_is_enough_to_show(enough_after):
             yield True
 
     enough = lambda: done[0] >= enough_after  # noqa: E731
-    take_turns([task()], n_jobs=1, deadline=deadline, enough=enough, report=lambda: None)
+    run_round_robin([task()], n_jobs=1, deadline=deadline, enough=enough, on_progress=lambda: None)
     if enough_after == 3:
         assert done[0] == 3
     else:  # nothing to show: the grace is used up, and no more
@@ -201,8 +200,8 @@ def test_a_halted_sweep_decides_nothing():
     deadline = Deadline(None)
     deadline.halted[0] = 1
     work, rng = make_workspace(table, deadline.halted), np.random.default_rng(0)
-    sweep = start_sweep(table, work, 20, rng, Pace(), deadline, lambda: False)
-    next(sweep.pieces())
+    sweep = start_sweep(table, work, 20, rng, ChunkSize(), deadline, lambda: False)
+    next(sweep.chunks())
     assert (sweep.particles.n_nodes == 1).all()
 
 
@@ -218,8 +217,8 @@ def test_thinning_at_any_moment_keeps_the_evidence_without_bias(wanted):
     for _ in range(600):
         deadline = Late(None, wanted=wanted)
         work = make_workspace(table, deadline.halted)
-        sweep = start_sweep(table, work, 40, rng, Pace(), deadline, lambda: True)
-        for _ in sweep.pieces():
+        sweep = start_sweep(table, work, 40, rng, ChunkSize(), deadline, lambda: True)
+        for _ in sweep.chunks():
             pass
         assert len(sweep.particles.next) == wanted
         ratio.append(math.exp(sweep.log_z - truth.log_z))
@@ -230,18 +229,18 @@ def test_thinning_at_any_moment_keeps_the_evidence_without_bias(wanted):
 
 def test_a_sweep_that_was_thinned_out_has_trees_and_rewards_and_says_so(monkeypatch):
     monkeypatch.setattr(smc, "Deadline", Late)
-    posterior = run(smc.infer_smc, n_particles=200, n_sweeps=5, n_trees=50, time_budget=2.0)
+    posterior = run(infer_smc, n_particles=200, n_sweeps=5, n_trees=50, time_budget=2.0)
     assert posterior.diagnostics["sweeps"] >= 1
     assert posterior.diagnostics["thinned_to"] == 7
     wanted = log_reward(posterior.trees, merge_rows(CASE.rows), CASE.score)
     np.testing.assert_allclose(posterior.log_reward, wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize("engine", [smc.infer_smc, mcmc.infer_mcmc], ids=["smc", "mcmc"])
+@pytest.mark.parametrize("engine", [infer_smc, infer_mcmc], ids=["smc", "mcmc"])
 def test_where_nothing_was_done_in_time_that_is_said_in_one_sentence(engine, monkeypatch):
     for module in (smc, mcmc):
-        monkeypatch.setattr(module, "Deadline", functools.partial(Deadline, now=Jumping(100.0)))
-        monkeypatch.setattr(module, "take_turns", lambda *_, **__: None)
+        monkeypatch.setattr(module, "Deadline", functools.partial(Deadline, now=Ticking(100.0)))
+        monkeypatch.setattr(module, "run_round_robin", lambda *_, **__: None)
     with pytest.raises(BudgetExceeded, match=r"single .* within time_budget=2 s; allow more") as no:
         run(engine, n_trees=5, time_budget=2.0)
     assert str(no.value).count(". ") == 0
@@ -253,7 +252,7 @@ def test_thinned_particles_are_warned_of(monkeypatch):
         infer(X, Y, engine="smc", time_budget=2.0, n_particles=300, n_thresholds=9, random_state=0)
 
 
-@pytest.mark.parametrize("engine", [smc.infer_smc, mcmc.infer_mcmc], ids=["smc", "mcmc"])
+@pytest.mark.parametrize("engine", [infer_smc, infer_mcmc], ids=["smc", "mcmc"])
 @pytest.mark.parametrize("penalty", [0.2, "bcart"])
 def test_rewards_that_samplers_carry_along_are_those_of_the_score(engine, penalty):
     case = CASE.but(split_penalty=penalty, temperature=3.0)
@@ -268,7 +267,7 @@ def test_rewards_that_samplers_carry_along_are_those_of_the_score(engine, penalt
 
 
 def test_exact_stages_that_are_done_or_nearly_done_are_kept(monkeypatch):
-    clock = Jumping(0.0)
+    clock = Ticking(0.0)
     monkeypatch.setattr(exact_budget.time, "monotonic", clock)
     budget = Budget(10.0, 1, 1, silent, started=0.0)
     clock.time = 50.0
@@ -290,20 +289,22 @@ def test_many_classes_are_summed_as_few_are():
     codes, labels = rng.integers(0, 4, (30, 2)), rng.permutation(30)
     case = Case(codes, labels, 30, max_depth=1, split_penalty=0.5)
     truth = Enumeration(case)
-    posterior = run(dtgfn.engines.exact.infer_exact, case, n_trees=3)
+    posterior = run(infer_exact, case, n_trees=3)
     assert posterior.log_evidence == pytest.approx(truth.log_z, abs=1e-9)
 
 
 # Several runs that share the time
 
 
-def test_bags_that_time_does_not_reach_are_left_out_and_told():
+def test_bags_that_time_does_not_reach_are_left_out_and_told(monkeypatch):
+    endless_grace(monkeypatch, smc)
     with pytest.warns(UntrustworthyFit, match=r"too short for more than \d+ of 30 bags; allow"):
         posterior = infer(
             X, Y, engine="smc", n_bags=30, n_trees=60, time_budget=1e-3, random_state=0
         )
     told = posterior.diagnostics
     assert told["bags"] + told["bags_left_out"] == 30
+    assert told["bags"] >= 1
     assert len(posterior.trees) == len(posterior.log_reward) == 60
     np.testing.assert_allclose(
         posterior.log_reward,
@@ -322,7 +323,7 @@ def test_a_temperature_that_does_not_fit_ends_the_search_with_those_before():
             raise BudgetExceeded("no")
         return found
 
-    assert choose_temperature(infer_at, time_budget=9.0).temperature == 1.0
+    assert choose_temperature(infer_at, time_budget=9e6).temperature == 1.0
     assert [temperature for temperature, _ in asked] == [1.0, 1.5]
 
 
@@ -333,15 +334,16 @@ def test_the_first_temperature_gets_all_the_time_if_its_share_is_too_short():
 
     def infer_at(temperature, seconds):
         asked.append(seconds)
-        if seconds < 5:
+        if seconds < 5e6:
             raise BudgetExceeded("no")
         return found
 
-    assert choose_temperature(infer_at, time_budget=9.0).temperature == 1.0
-    assert asked[0] < 2 < 8 < asked[1]
+    assert choose_temperature(infer_at, time_budget=9e6).temperature == 1.0
+    assert asked[0] < 2e6 < 8e6 < asked[1]
 
 
-def test_settings_that_time_does_not_reach_say_so():
+def test_settings_that_time_does_not_reach_say_so(monkeypatch):
+    endless_grace(monkeypatch, smc)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         found = dtgfn.select(
@@ -417,23 +419,37 @@ def test_seeds_that_seed_nothing_are_refused(value):
         infer(X, Y, engine="exact", max_depth=1, random_state=value)
 
 
-# The real thing, with generous limits
+# The real thing
 
 
 @pytest.mark.parametrize("engine", ["smc", "mcmc"])
-def test_a_real_interrupt_is_heard_and_a_real_budget_kept(engine):
-    rng = np.random.default_rng(0)
-    rows, labels = rng.normal(size=(20_000, 10)), rng.integers(0, 2, 20_000)
-    infer(X, Y, engine=engine, time_budget=1.0, n_trees=5)  # compiles
-    begun = time.monotonic()
+def test_a_real_budget_ends_what_would_go_on_for_ever(engine):
+    endless = {"smc": {"n_sweeps": None}, "mcmc": {"n_steps": None}}[engine]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        infer(rows, labels, engine=engine, time_budget=1.0, random_state=0)
-    assert time.monotonic() - begun < 10.0
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    begun = time.monotonic()
+        posterior = infer(X, Y, engine=engine, time_budget=1.0, random_state=0, **endless)
+    assert posterior.diagnostics["seconds"] >= 1.0
+    wanted = log_reward(posterior.trees, merge_rows(posterior.rows), posterior.score)
+    np.testing.assert_allclose(posterior.log_reward, wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("engine", "endless"),
+    [(smc.infer_smc, {"n_sweeps": None}), (mcmc.infer_mcmc, {"n_steps": None})],
+    ids=["smc", "mcmc"],
+)
+def test_a_real_interrupt_is_heard_between_two_pieces(engine, endless):
+    rng = np.random.default_rng(0)
+    case = Case(rng.integers(0, 50, (20_000, 5)), rng.integers(0, 2, 20_000), 2, max_depth=5)
+    looks = []
+
+    def interrupt_soon(stage, share, detail=""):
+        if stage in ("sweeping", "running chains"):
+            looks.append(share)
+            if len(looks) == 3:  # while compiled loops are at work
+                threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
+
     with pytest.raises(KeyboardInterrupt):
-        infer(rows, labels, engine=engine, time_budget=120.0, random_state=0, **(
-            {"n_sweeps": None} if engine == "smc" else {"n_steps": None}
-        ))  # fmt: skip
-    assert time.monotonic() - begun < 10.0
+        run(engine, case, time_budget=3600.0, progress=interrupt_soon, **endless)
+    assert looks[-1] < 0.5  # long before the hour was over
+    assert not any("ThreadPool" in thread.name for thread in threading.enumerate())

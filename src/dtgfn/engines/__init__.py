@@ -9,14 +9,18 @@ from dtgfn._support.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from dtgfn.engines.contract import Engine as Engine
     from dtgfn.engines.contract import Run as Run
+    from dtgfn.engines.exact.engine import ExactOptions as ExactOptions
     from dtgfn.engines.exact.engine import ExactSolution as ExactSolution
     from dtgfn.engines.exact.engine import infer_exact as infer_exact
     from dtgfn.engines.gfn.callbacks import Callback as Callback
+    from dtgfn.engines.gfn.callbacks import MLflowTracker as MLflowTracker
+    from dtgfn.engines.gfn.callbacks import TensorBoardTracker as TensorBoardTracker
+    from dtgfn.engines.gfn.callbacks import WandbTracker as WandbTracker
     from dtgfn.engines.gfn.settings import Settings as Settings
-    from dtgfn.engines.gfn.trackers import MLflowTracker as MLflowTracker
-    from dtgfn.engines.gfn.trackers import TensorBoardTracker as TensorBoardTracker
-    from dtgfn.engines.gfn.trackers import WandbTracker as WandbTracker
+    from dtgfn.engines.mcmc.engine import McmcOptions as McmcOptions
     from dtgfn.engines.mcmc.engine import infer_mcmc as infer_mcmc
+    from dtgfn.engines.registry import find_engine as find_engine
+    from dtgfn.engines.smc.engine import SmcOptions as SmcOptions
     from dtgfn.engines.smc.engine import infer_smc as infer_smc
     from dtgfn.posterior.prediction import CountedTrees as CountedTrees
     from dtgfn.posterior.prediction import count_trees as count_trees
@@ -35,19 +39,21 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Engine",
             "Run",
         ),
+        "engines.registry": ("find_engine",),
         "engines.exact.engine": (
+            "ExactOptions",
             "ExactSolution",
             "infer_exact",
         ),
         "engines.gfn.settings": ("Settings",),
-        "engines.gfn.callbacks": ("Callback",),
-        "engines.gfn.trackers": (
+        "engines.gfn.callbacks": (
+            "Callback",
             "MLflowTracker",
             "TensorBoardTracker",
             "WandbTracker",
         ),
-        "engines.mcmc.engine": ("infer_mcmc",),
-        "engines.smc.engine": ("infer_smc",),
+        "engines.mcmc.engine": ("McmcOptions", "infer_mcmc"),
+        "engines.smc.engine": ("SmcOptions", "infer_smc"),
         "trees.batch": ("TreeBatch",),
         "trees.score": (
             "Rows",

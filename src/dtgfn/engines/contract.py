@@ -13,7 +13,13 @@ from dtgfn._support.progress import Progress, silent
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.score import Rows, Score
 
+PREPARING = "preparing (the first run compiles)"  # the stage that every engine begins with
+
 OptionsT = TypeVar("OptionsT", contravariant=True)
+
+
+class BudgetExceeded(RuntimeError):  # noqa: N818 (says what happened)
+    """An engine would not finish, or did not, in the time or memory that it was given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +55,7 @@ class Run:
 
 
 class Engine(Protocol[OptionsT]):
-    """An engine; ``dtgfn.engines.ENGINES`` has all of them by name.
+    """An engine; ``dtgfn.engines.find_engine`` has all of them by name.
 
     ``option_names`` are the keywords that only this engine knows; ``read_options`` checks what a
     user gave of them, one sentence for each that is not usable, and ``infer`` takes the result.

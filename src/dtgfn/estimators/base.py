@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import Binner, Binning, encode
 from dtgfn.data.tables import Table, as_table
 from dtgfn.data.targets import as_target
+from dtgfn.engines.registry import find_engine
 from dtgfn.estimators.columns import TableEstimator
 from dtgfn.estimators.explained import ExplainedEstimator
-from dtgfn.inference.extend import extend_posterior
-from dtgfn.inference.infer import ENGINES, check_options, infer
+from dtgfn.inference.extend import extend_prepared
+from dtgfn.inference.infer import infer_prepared, read_method
 from dtgfn.posterior.prediction import (
     WEIGHTINGS,
     CountedTrees,
@@ -76,7 +78,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         self, X: Any, y: Any, *, reset: bool = True
     ) -> tuple[Table, npt.NDArray[Any]]:
         """Training columns and target as they were given, checked for their shape."""
-        check_choice("inference", self.inference, tuple(ENGINES))
+        find_engine(self.inference, "inference")
         check_choice("weighting", self.weighting, WEIGHTINGS)  # not after an hour of training
         table = as_table(X)
         self._check_columns(X, table, reset=reset)
@@ -94,19 +96,23 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         sample_weight: npt.ArrayLike | None,
         leaf: LeafModel,
         temperature: float | str,
-        **extra: Any,
+        *,
+        classes: npt.ArrayLike | None = None,
+        n_bags: int | None = None,
     ) -> TreePosterior:
-        """Run the engine with this estimator's parameters."""
+        """Run the engine with this estimator's parameters on a table and target that were read."""
+        started = time.monotonic()
         self._forget()
-        return infer(
+        options = self._engine_options()
+        return infer_prepared(
             table,
             y,
-            engine=self.inference,
+            read_method(self.inference, options, n_bags, parameter="inference"),
             max_depth=self.max_depth,
             n_thresholds=self.n_thresholds,
             binning=self.binning,
             leaf=leaf,
-            **extra,
+            classes=classes,
             split_penalty=self.split_penalty,
             temperature=temperature,
             n_trees=self.n_trees,
@@ -115,7 +121,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             n_jobs=self.n_jobs,
             random_state=self._seed(),
             verbose=self.verbose,
-            **self._engine_options(),
+            started=started,
         )
 
     def _extend(
@@ -130,17 +136,17 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         options = self._engine_options()
         for name in ("policy", "checkpoint"):  # those of one table
             options.pop(name, None)
-        self.posterior_ = extend_posterior(
+        self.posterior_ = extend_prepared(
             self.posterior_,
             table,
             y,
+            read_method(self.inference, options, parameter="inference").options,
             sample_weight=sample_weight,
             n_trees=self.n_trees,
             time_budget=self.time_budget,
             n_jobs=self.n_jobs,
             random_state=self._seed(),
             verbose=self.verbose,
-            **options,
         )
         self._forget()
 
@@ -210,8 +216,6 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             raise ValueError(
                 f"options={self.options!r} is not usable; give a dict of option and value, or None."
             )
-        if self.inference in ENGINES:  # else infer refuses it
-            check_options(self.inference, self.options or {}, also=("column_share",))
         if self.inference != "gfn":
             return self._other_options()
         named = ("leaf_order", "objective", "loss", "n_steps", "preset", "device")

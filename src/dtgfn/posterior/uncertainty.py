@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.special import betainc, digamma, entr, ndtri
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn._support.threads import in_order
+from dtgfn._support.parallel import run_serial
 from dtgfn.posterior.prediction import (
     CountedTrees,
     count_trees,
@@ -124,7 +124,7 @@ def entropies(probability: Floats, power: float = 1.0) -> Floats:
     def work(first: int, last: int) -> None:
         out[first:last] = entr(sharpened(probability[first:last], power)).sum(axis=1)
 
-    in_order(work, len(out))
+    run_serial(work, len(out))
     return out
 
 

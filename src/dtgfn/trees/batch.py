@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
-from dtgfn._support.threads import in_order
+from dtgfn._support.parallel import run_serial
 from dtgfn.trees.leaves import LeafModel, check_targets
 from dtgfn.trees.routing import as_codes, route_rows, sum_nodes, write_preorder
 
@@ -115,7 +115,7 @@ def route(trees: TreeBatch, codes: Codes) -> Int32s:
         some = slice(first, last)
         route_rows(trees.feature[some], trees.cut[some], trees.left[some], codes, leaf[some])
 
-    in_order(work, len(trees))
+    run_serial(work, len(trees))
     return leaf
 
 
@@ -145,7 +145,7 @@ def node_sums(
         arrays = (trees.feature, trees.cut, trees.left, codes[some], target[some], weight[some])
         sum_nodes(*arrays, terms, sums, n_rows)
 
-    in_order(work, len(codes))
+    run_serial(work, len(codes))
     return sums, n_rows
 
 

@@ -38,11 +38,11 @@ SHOWN = ("log_z_error", "elbo_gap", "eubo_gap")
 def measure(problem: Problem, changes: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Distances from the exact posterior of a variant that trains for some seconds."""
     from dtgfn.diagnostics import compare
-    from dtgfn.engines.rowsets.partial import neighbours
+    from dtgfn.engines.rowsets.partial import flows
 
     warnings.simplefilter("ignore")
     options = dict(changes)
-    neighbours.REACH = options.pop("reach", neighbours.REACH)
+    flows.REACH = options.pop("reach", flows.REACH)
     exact = infer_problem(problem, "paper", "exact", n_trees=10, time_budget=None)
     # compiles all: the network is asked late
     infer_problem(problem, "paper", "gfn", n_steps=25, **options)

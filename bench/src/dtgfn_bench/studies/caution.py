@@ -44,11 +44,11 @@ CASES = {
 
 def measure(case: Case, cautious: bool, seed: int) -> tuple[float, float, float]:
     """ELBO, best log R and ESS of one fit."""
-    from dtgfn.engines.gfn.fixed.sampler import FixedSampler
+    from dtgfn.engines.gfn.fixed.estimates import Optimism
     from dtgfn.inference.infer import infer
 
     X, y = case.load()
-    hopeful = mock.patch.object(FixedSampler, "_grow_cautious", return_value=None)
+    hopeful = mock.patch.object(Optimism, "shrink", return_value=None)
     with nullcontext() if cautious else hopeful:
         posterior = infer(
             X,

@@ -27,8 +27,8 @@ import joblib
 import numpy as np
 
 from dtgfn._support.arrays import Floats
-from dtgfn._support.budget import BudgetExceeded
 from dtgfn.diagnostics import effective_sample_size, trust
+from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.inference.infer import infer
 from dtgfn.posterior.prediction import average_outputs, weighted_forest
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior

@@ -73,7 +73,7 @@ def reach(report: Report) -> None:
     """How far exact sums go: sub-problems and seconds."""
     from sklearn.datasets import load_diabetes
 
-    from dtgfn._support.budget import BudgetExceeded
+    from dtgfn.engines.contract import BudgetExceeded
 
     X, y = load_diabetes(return_X_y=True)
     for n_thresholds, depth in EXACT_SHAPES:

@@ -64,11 +64,13 @@ def load(table: str) -> tuple[Floats, Int64s]:
 
 def log_loss(posterior: Any, X: Floats, y: Int64s) -> float:
     """Mean negative log probability of the rows' classes."""
-    from dtgfn.inference.training_data import class_places
+    from dtgfn.data.targets import encode_labels
     from dtgfn.posterior.prediction import average_outputs
 
     probability = average_outputs(posterior, posterior.encode(X))
-    return float(-np.log(probability[np.arange(len(y)), class_places(y, posterior.classes)]).mean())
+    return float(
+        -np.log(probability[np.arange(len(y)), encode_labels(y, posterior.classes)]).mean()
+    )
 
 
 def state(posterior: Any, seconds: float, X: Floats, y: Int64s) -> dict[str, float]:
@@ -83,8 +85,9 @@ def state(posterior: Any, seconds: float, X: Floats, y: Int64s) -> dict[str, flo
 
 def follow(stream: Stream, seconds: float, seed: int) -> list[dict[str, Any]]:
     """What each way says after each batch but the first."""
+    from dtgfn.engines import Run, find_engine
     from dtgfn.inference.extend import extend_posterior
-    from dtgfn.inference.infer import ENGINES, infer
+    from dtgfn.inference.infer import infer
 
     X, y = load(stream.table)
     shuffled = np.random.default_rng(seed).permutation(len(y))
@@ -115,7 +118,10 @@ def follow(stream: Stream, seconds: float, seed: int) -> list[dict[str, Any]]:
             engine: str, given: Any = given, now: Any = posterior, **changes: Any
         ) -> tuple[Any, float]:
             begun = time.monotonic()
-            cold: Any = ENGINES[engine](now.rows, now.score, **given, **changes)
+            method = find_engine(engine)
+            own = {name: changes.pop(name) for name in method.option_names if name in changes}
+            run = Run(**given, **changes)
+            cold: Any = method.infer(now.rows, now.score, run, method.read_options(own))
             return replace(cold, binner=now.binner, classes=now.classes), time.monotonic() - begun
 
         found["cold"] = state(*anew("gfn", **options), *test)

@@ -57,13 +57,13 @@ def infer_all(problem: Problem, engine: str, **options: Any) -> Any:
 
 def run(report: Report) -> None:
     """Watch where fits spend their time, then reweight draws of higher temperatures."""
-    import dtgfn.engines.exact.engine as exact
-    from dtgfn.engines.rowsets.partial.graph import Graph
+    import dtgfn.engines.exact.inside_outside as exact
+    from dtgfn.engines.rowsets.partial.graph import PartialGraph
 
     report.head("problem", "engine", "seconds", "shared", "tempered", "left at 1")
     spent: dict[str, float] = {}
     watch(exact, SHARED + TEMPERED, spent)
-    watch(Graph, ("reach", "look_at"), spent)
+    watch(PartialGraph, ("reach", "expand"), spent)
     for engine, problems in (("exact", EXACT), ("gfn", GFN)):
         for problem in problems:
             infer_all(Problem(problem.table, 2, 2), engine, n_trees=10)  # compiles
@@ -72,7 +72,7 @@ def run(report: Report) -> None:
             found = infer_all(problem, engine, n_trees=100, **options)
             seconds = found.diagnostics["seconds"]
             free = sum(spent.get(name, 0.0) for name in (*SHARED, "reach")) / seconds
-            bound = sum(spent.get(name, 0.0) for name in (*TEMPERED, "look_at")) / seconds
+            bound = sum(spent.get(name, 0.0) for name in (*TEMPERED, "expand")) / seconds
             report.row(problem, engine, f"{seconds:.1f}", f"{free:.1%}", f"{bound:.0%}", "-")
     for problem in REWEIGHTED:
         report.row(problem, "exact", "-", "-", "-", ", ".join(left_at_one(problem)))
