@@ -76,11 +76,10 @@ def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosteri
     from dtgfn._support.budget import BudgetExceeded
     from dtgfn._support.progress import progress_bar
     from dtgfn.engines.exact import infer_exact
-    from dtgfn.inference.bagging import Bags
 
     if posterior.engine == "exact":
         return None
-    if isinstance(posterior.solution, Bags):
+    if posterior.is_bagged:
         raise ValueError("Bags have no one exact posterior; leave out --exact.")
     binner = posterior.binner
     assert binner is not None, "a model's posterior has one"

@@ -6,7 +6,7 @@ which.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -123,12 +123,12 @@ def top_trees(exact: TreePosterior, n: int = 100) -> tuple[TreeBatch, Floats]:
 
 def exact_solution(exact: TreePosterior) -> ExactSolution:
     """Return the exact engine's solution, or say that there is none."""
-    if not isinstance(exact.solution, ExactSolution):
+    if not exact.is_exact:
         raise ValueError(
             f"A posterior of engine {exact.engine!r} is not the exact one; "
             "fit the same rows and settings with the exact engine."
         )
-    return exact.solution
+    return cast(ExactSolution, exact.solution)
 
 
 def _predict(posterior: TreePosterior, codes: Codes) -> Floats:

@@ -25,8 +25,7 @@ from dtgfn.diagnostics.doubts import (
     pareto_shape,
     referee_doubts,
 )
-from dtgfn.inference.bagging import Bags
-from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior
+from dtgfn.posterior.tree_posterior import TreePosterior
 
 Level = Literal["good", "fair", "poor", "unknown"]
 
@@ -97,11 +96,11 @@ def _evidence(posterior: TreePosterior) -> TrustItem:
     name, meaning = "Log evidence", "log of the sum of likelihood times prior, R, over all trees"
     if math.isnan(value):
         why = f"{posterior.engine} draws trees without estimating their sum"
-        if isinstance(posterior.solution, Bags):
+        if posterior.is_bagged:
             why = "bags are many data sets, so there is no single evidence"
         sentence = f"Not known ({meaning}): {why}."
         return TrustItem("evidence", name, None, None, "not known", "unknown", sentence)
-    if error == 0 and isinstance(posterior.solution, ModelAverage):
+    if error == 0 and posterior.is_exact:
         sentence = f"Exact: the {meaning}. {COMPARED}"
         return TrustItem("evidence", name, value, 0.0, f"{value:.4f}", "good", sentence)
     if math.isnan(error):
@@ -121,7 +120,7 @@ def _evidence(posterior: TreePosterior) -> TrustItem:
 
 def _gap_to_exact(posterior: TreePosterior, exact: TreePosterior | None) -> Iterator[TrustItem]:
     name = "Gap to the exact answer"
-    if isinstance(posterior.solution, ModelAverage):
+    if posterior.is_exact:
         sentence = "None: every tree has been summed over."
         yield TrustItem("exact_gap", name, 0.0, 0.0, "0", "good", sentence)
     elif exact is not None:
@@ -219,11 +218,11 @@ def _elbo(posterior: TreePosterior) -> Iterator[TrustItem]:
 def _weights(posterior: TreePosterior) -> Iterator[TrustItem]:
     """What importance weights say; engines that draw from the posterior have equal ones."""
     n_trees = len(posterior.trees)
-    if isinstance(posterior.solution, ModelAverage):
+    if posterior.is_exact:
         sentence = "Trees are drawn independently from the exact posterior; all count in full."
         text = f"{n_trees:,} of {n_trees:,} trees"
         yield TrustItem("ess", "Effective sample size", 1.0, None, text, "good", sentence)
-    if posterior.engine != "gfn" or isinstance(posterior.solution, Bags) or n_trees == 0:
+    if posterior.engine != "gfn" or posterior.is_bagged or n_trees == 0:
         return
     share = effective_sample_size(posterior.log_weight)
     yield TrustItem(
@@ -390,7 +389,7 @@ def _training(posterior: TreePosterior) -> Iterator[TrustItem]:
 
 def _bags(posterior: TreePosterior) -> Iterator[TrustItem]:
     told = posterior.diagnostics
-    if not isinstance(posterior.solution, Bags):
+    if not posterior.is_bagged:
         return
     score = told.get("out_of_bag_log_score")
     yield TrustItem(

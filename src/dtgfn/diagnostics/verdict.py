@@ -7,8 +7,7 @@ from typing import Any
 
 from dtgfn.diagnostics.doubts import MORE, trust
 from dtgfn.diagnostics.items import Level, TrustItem, trust_items
-from dtgfn.inference.bagging import Bags
-from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior
+from dtgfn.posterior.tree_posterior import TreePosterior
 
 ORDER: tuple[Level, ...] = ("good", "fair", "poor")
 # Of the engine and its answer, not only of the draws.
@@ -43,9 +42,9 @@ def _overall(
     exact: TreePosterior | None,
 ) -> tuple[Level, str]:
     """Level and sentence of everything together: no better than its worst part."""
-    if isinstance(posterior.solution, ModelAverage):
+    if posterior.is_exact:
         return "good", "This is the exact answer: a sum over all trees, nothing is approximated."
-    if isinstance(posterior.solution, Bags):
+    if posterior.is_bagged:
         return "unknown", (
             "An average over bags has no evidence to be judged by, and the fit of each bag was not "
             "checked; judge it by held-out rows."

@@ -23,8 +23,7 @@ from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_choice
 from dtgfn.explain.nodes import node_log_marginals
 from dtgfn.explain.tree_set import take_trees
-from dtgfn.inference.bagging import Bags
-from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior, as_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
 from dtgfn.posterior.uncertainty import check_level
 from dtgfn.trees.batch import TreeBatch
 
@@ -113,7 +112,7 @@ def _spread(
 
 def _inclusion_interval(posterior: TreePosterior, level: float) -> tuple[Floats, Floats]:
     share = np.clip(posterior.column_inclusion, 0.0, 1.0)
-    if isinstance(posterior.solution, ModelAverage):  # it sums over all trees
+    if posterior.is_exact:  # it sums over all trees
         return share, share
     n_trees = effective_trees(posterior)
     yes, no = share * n_trees + 0.5, (1 - share) * n_trees + 0.5
@@ -128,8 +127,8 @@ def effective_trees(posterior: TreePosterior) -> float:
     Trees of one bag are alike, so a bagged posterior is worth no more than it has bags.
     """
     worth = 1 / float((posterior.weights**2).sum())
-    if isinstance(posterior.solution, Bags):
-        worth = min(worth, float(len(posterior.solution.copies)))
+    if posterior.is_bagged:
+        worth = min(worth, float(posterior.n_bags))
     mixed = posterior.diagnostics.get("ess_log_reward")
     return worth if mixed is None else min(worth, float(mixed))
 

@@ -8,7 +8,6 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn.inference.bagging import Bags
 from dtgfn.posterior.prediction import average_outputs, average_trees
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, node_sums
@@ -66,7 +65,7 @@ def predicted(leaf: LeafModel, outputs: Floats) -> Floats:
 def average_values(posterior: TreePosterior, codes: Codes) -> Floats:
     """Averaged predictions of trees [n, K]: exact where the engine has them; bags unsharpened."""
     rows, score = posterior.rows, posterior.score
-    if isinstance(posterior.solution, Bags):
+    if posterior.is_bagged:
         outputs = average_trees(posterior.trees, posterior.weights, rows, score, codes)
     else:
         outputs = average_outputs(posterior, codes)

@@ -17,7 +17,6 @@ from dtgfn.data.binning import encode
 from dtgfn.data.tables import Table, as_table, take
 from dtgfn.diagnostics.doubts import warn_if_untrustworthy
 from dtgfn.engines.gfn.settings import SETTING_NAMES, make_settings
-from dtgfn.inference.bagging import Bags
 from dtgfn.inference.infer import ENGINES, check_options, warn_if_cut_short, what_is_left
 from dtgfn.inference.training_data import MAX_WEIGHT, coded_target
 from dtgfn.posterior.importance_weights import effective_sample_size
@@ -81,7 +80,7 @@ def extend_posterior(
     wanted = len(posterior.trees) if n_trees is None else n_trees
     n_trees, time_budget, n_jobs = check_run(wanted, time_budget, n_jobs)
     check_seed(random_state)
-    if isinstance(posterior.solution, Bags):
+    if posterior.is_bagged:
         raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
     binner, classes = posterior.binner, posterior.classes
     if binner is None:

@@ -14,7 +14,7 @@ from dtgfn._support.arrays import Floats
 from dtgfn.diagnostics.comparison import check_comparable
 from dtgfn.plots.colours import DASHES, FAINT, INK, OTHERS, OURS, QUIET
 from dtgfn.plots.frame import axes_or_new, legend_above, style
-from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior, as_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
 
 # Entries of an engine's history that are worth a line: name, colour, dash.
 LINES: dict[str, tuple[str, str, Any]] = {
@@ -111,7 +111,7 @@ def _truth(posterior: TreePosterior, exact: Any) -> float | None:
         known = posterior.log_evidence_error == 0 and math.isfinite(posterior.log_evidence)
         return posterior.log_evidence if known else None
     given = as_posterior(exact)
-    if not isinstance(given.solution, ModelAverage):
+    if not given.is_exact:
         raise ValueError(
             f"exact is a posterior of engine {given.engine!r}; give one of the exact engine, or "
             "its log evidence."

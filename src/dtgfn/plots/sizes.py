@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from dtgfn.plots.colours import INK, OTHERS
 from dtgfn.plots.frame import axes_or_new, legend_above, style
-from dtgfn.posterior.tree_posterior import ModelAverage, as_posterior
+from dtgfn.posterior.tree_posterior import as_posterior
 
 NEGLIGIBLE = 1e-3  # larger trees than these are left out of sight
 
@@ -35,7 +35,7 @@ def plot_sizes(model: Any, *, ax: Axes | None = None) -> Axes:
     posterior = as_posterior(model)
     chance = posterior.size_probability
     ax = axes_or_new(ax, (5.0, 3.4))
-    exact = isinstance(posterior.solution, ModelAverage)
+    exact = posterior.is_exact
     ax.bar(np.arange(len(chance)), chance, width=0.8, color=OTHERS[0], zorder=2)
     mean = posterior.mean_splits
     ax.axvline(mean, color=INK, linestyle=(0, (5, 2)), linewidth=1.2, label=f"mean {mean:.2f}")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
-from dtgfn._support.arrays import Codes, Floats, Int32s
+from dtgfn._support.arrays import Array, Codes, Floats, Int32s
 from dtgfn.data.binning import Binner, encode, rule
 from dtgfn.data.tables import as_table
 from dtgfn.trees.batch import TreeBatch, distinct_trees
@@ -34,6 +34,17 @@ class KnownSampler(Protocol):
 
     def log_prob(self, trees: TreeBatch) -> Floats:
         """Return log P_F of each tree [B]; -inf for a tree that it can never draw."""
+
+
+@runtime_checkable
+class BaggedTrees(Protocol):
+    """Trees of resampled rows and columns, whose average is sharpened; see ``inference.bagging``.
+
+    ``copies`` [bags, n] is how often each row is in each bag, ``sharpness`` the power.
+    """
+
+    copies: Array
+    sharpness: float
 
 
 class TreeSource(Protocol):
@@ -107,6 +118,26 @@ class TreePosterior:
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended training, so that this is what was learned by then."""
         return bool(self.diagnostics.get("stopped_because") == "interrupted")
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the engine has summed over all trees, and knows P(y | x, D) without a sample."""
+        return isinstance(self.solution, ModelAverage)
+
+    @property
+    def is_bagged(self) -> bool:
+        """Whether this is the average of posteriors of resampled rows and columns."""
+        return isinstance(self.solution, BaggedTrees)
+
+    @property
+    def n_bags(self) -> int:
+        """How many posteriors were averaged, 0 if this is one posterior."""
+        return len(self.solution.copies) if isinstance(self.solution, BaggedTrees) else 0
+
+    @property
+    def sharpness(self) -> float:
+        """Power of the average over trees: bags have chosen one, otherwise it is 1."""
+        return float(self.solution.sharpness) if isinstance(self.solution, BaggedTrees) else 1.0
 
     @property
     def class_names(self) -> list[str]:

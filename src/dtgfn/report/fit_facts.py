@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from dtgfn.estimators.base import TRAINING_ONLY
-from dtgfn.inference.bagging import Bags
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaves import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import PenaltyPrior
@@ -47,8 +46,7 @@ def posterior_facts(model: Any) -> dict[str, Any]:
 
 def engine_name(posterior: TreePosterior) -> str:
     """Name of the engine, and whether it was run on bags."""
-    bagged = isinstance(posterior.solution, Bags)
-    return f"bags of {posterior.engine}" if bagged else posterior.engine
+    return f"bags of {posterior.engine}" if posterior.is_bagged else posterior.engine
 
 
 def settings_of(model: Any) -> dict[str, Any]:
@@ -79,10 +77,9 @@ def _plain(value: Any) -> Any:
 
 
 def _engine_sentence(posterior: TreePosterior) -> str:
-    if isinstance(posterior.solution, Bags):
-        n_bags = len(posterior.solution.copies)
+    if posterior.is_bagged:
         return (
-            f"{n_bags:,} posteriors of resampled rows and columns ({posterior.engine} engine) were "
+            f"{posterior.n_bags:,} posteriors of resampled rows and columns ({posterior.engine} engine) were "
             "averaged; leaves count all training rows."
         )
     return ENGINE_SENTENCES.get(posterior.engine, f"The {posterior.engine} engine was used.")

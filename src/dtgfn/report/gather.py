@@ -19,7 +19,7 @@ from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.evaluation import check_lengths, read_truth, score_held_out
 from dtgfn.explain.column_labels import describe_columns
 from dtgfn.explain.importances import co_occurrence, importances
-from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.report.detector_facts import (
     anomaly_section,
     column_gains,
@@ -259,7 +259,7 @@ def _sizes(posterior: TreePosterior) -> dict[str, Any]:
     """Posterior of the number of splits and of the depth; the depth's is always of the sample."""
     depth = np.bincount(posterior.trees.depth, weights=posterior.weights)
     return {
-        "exact": isinstance(posterior.solution, ModelAverage),
+        "exact": posterior.is_exact,
         "splits": [float(p) for p in posterior.size_probability],
         "depth": depth.tolist(),
         "mean_splits": posterior.mean_splits,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -79,11 +79,11 @@ def posterior_to_arrays(posterior: TreePosterior) -> Arrays:
     }
     arrays |= trees_to_arrays("trees", posterior.trees)
     arrays |= trees_to_arrays("best", posterior.best_tree)
-    if isinstance(posterior.solution, Bags):
-        arrays["bags.bag"] = posterior.solution.bag
-        arrays["bags.sharpness"] = np.array([posterior.solution.sharpness])
-    if isinstance(posterior.solution, ExactSolution):
-        for i, here in enumerate(posterior.solution.support):
+    if posterior.is_bagged:
+        arrays["bags.bag"] = cast(Bags, posterior.solution).bag
+        arrays["bags.sharpness"] = np.array([posterior.sharpness])
+    if posterior.is_exact:
+        for i, here in enumerate(cast(ExactSolution, posterior.solution).support):
             arrays[f"support.{i}.bits"] = here.bits
             arrays[f"support.{i}.stop"] = here.stop
             arrays[f"support.{i}.probability"] = here.probability
