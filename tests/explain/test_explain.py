@@ -22,8 +22,7 @@ from sklearn.inspection import (
 
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.cli.summary import summarise, summary_text
-from dtgfn.data.binning import Binner, encode
-from dtgfn.data.columns import ColumnSpec
+from dtgfn.data.binning import Binner, ColumnSpec, encode
 from dtgfn.data.tables import as_table
 from dtgfn.engines.exact import infer_exact
 from dtgfn.explain.conditions import (

@@ -31,8 +31,7 @@ from dtgfn.engines.smc import engine as smc
 from dtgfn.engines.smc.sweep import make_workspace, start_sweep
 from dtgfn.inference.temperature import choose_temperature
 from dtgfn.trees.node_terms import make_node_table
-from dtgfn.trees.routing import distinct_codes
-from dtgfn.trees.score import log_reward, merge_rows
+from dtgfn.trees.score import distinct_codes, log_reward, merge_rows
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(80, 3)), RNG.integers(0, 2, 80)

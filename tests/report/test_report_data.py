@@ -32,7 +32,7 @@ from dtgfn.report.example_rows import table_of
 from dtgfn.report.gather import gather, n_bytes
 from dtgfn.report.training_curves import training_curves
 from dtgfn.trees.batch import route
-from dtgfn.trees.equivalent_cuts import alike_cuts, log_variants, variant_keys
+from dtgfn.trees.equivalent_cuts import equivalence_keys, equivalent_cuts, log_n_equivalent
 
 MOST_BYTES = 2_500_000  # leaves half a megabyte for the page itself
 QUICK = {"max_depth": 3, "n_thresholds": 9, "n_jobs": 1, "random_state": 0}
@@ -397,11 +397,11 @@ def test_variants_are_counted_right_with_categories_and_missing_values():
     posterior = model.posterior_
     every, probability = top_trees(posterior, 100_000)
     assert probability.sum() == pytest.approx(1.0)  # all of them
-    alike = alike_cuts(every, posterior.rows.codes)
-    keys = variant_keys(every, alike)
+    alike = equivalent_cuts(every, posterior.rows.codes)
+    keys = equivalence_keys(every, alike)
     there = Counter(keys)
     assert max(there.values()) > 1
-    np.testing.assert_allclose(np.exp(log_variants(alike)), [there[key] for key in keys])
+    np.testing.assert_allclose(np.exp(log_n_equivalent(alike)), [there[key] for key in keys])
     reached = [leaves.tobytes() for leaves in route(every, posterior.rows.codes)]
     assert len(set(keys)) == len(set(zip(keys, reached, strict=True)))  # the same rows, too
     told = gather(model, n_trees=100)["trees"]

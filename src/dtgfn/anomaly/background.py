@@ -21,9 +21,16 @@ from scipy.stats import qmc
 from scipy.stats import t as student
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn.data.binning import HALF, NONE, Binner, encode, fit_binner, matching_columns
-from dtgfn.data.columns import ColumnSpec, numbers_like
+from dtgfn.data.binning import (
+    Binner,
+    ColumnSpec,
+    encode,
+    fit_binner,
+    matching_columns,
+    numbers_like,
+)
 from dtgfn.data.tables import Column, Table
+from dtgfn.data.thresholds import HALF, NONE
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows
 

@@ -14,9 +14,9 @@ from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.threads import Threads
 from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.ranking import ranked_trees
-from dtgfn.posterior.prediction import average_trees, distinct_trees
+from dtgfn.posterior.prediction import average_trees
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.batch import TreeBatch
+from dtgfn.trees.batch import TreeBatch, tally
 from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
 # Rewards of equally probable trees may differ by rounding.
@@ -161,9 +161,3 @@ def _coverage(trees: TreeBatch, truth: Truth) -> tuple[float, int]:
     # Any tree as probable as the last of the top is as good as that one.
     found = int((log_prob >= np.log(truth.top_probability[-1]) - ROUNDING).sum())
     return min(float(np.exp(log_prob).sum()), 1.0), min(found, truth.top_probability.size)
-
-
-def tally(trees: TreeBatch, weight: Floats) -> tuple[list[int], Floats]:
-    """Return where each distinct tree comes first, and the total weight of its copies."""
-    first, member = distinct_trees(trees)
-    return first, np.asarray(np.bincount(member, weights=weight), dtype=np.float64)

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from dtgfn.diagnostics.comparison import Comparison, compare
-from dtgfn.diagnostics.distances import tally, top_trees
+from dtgfn.diagnostics.distances import top_trees
 from dtgfn.posterior.importance_weights import (
     effective_sample_size,
     evidence_estimate,
     pareto_shape,
 )
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.batch import TreeBatch
+from dtgfn.trees.batch import TreeBatch, tally
 
 __all__ = [
     "Comparison",

@@ -22,7 +22,7 @@ from dtgfn.anomaly.density import View, emptiness, infer_views, mean_emptiness, 
 from dtgfn.data.binning import Binner
 from dtgfn.data.tables import as_table, take
 from dtgfn.diagnostics.doubts import UntrustworthyFit
-from dtgfn.estimators.columns import TableEstimator
+from dtgfn.estimators.base import TableEstimator
 from dtgfn.estimators.explained import make_report
 from dtgfn.inference.infer import ENGINES, check_options, what_is_left
 from dtgfn.trees.score import SplitPenalty

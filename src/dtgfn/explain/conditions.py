@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dtgfn._support.printable import visible
-from dtgfn.data.binning import Binner, threshold_text
+from dtgfn.data.binning import Binner
+from dtgfn.data.thresholds import threshold_text
 from dtgfn.trees.batch import TreeBatch
 
 

@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dtgfn._support.arrays import Floats
-from dtgfn.diagnostics.distances import tally
 from dtgfn.explain.nodes import average_values, describe_nodes
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.batch import TreeBatch, route
+from dtgfn.trees.batch import TreeBatch, route, tally
 
 ROUNDING = 1e-12  # of the target's spread
 

@@ -11,15 +11,13 @@ import numpy.typing as npt
 
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.printable import visible
-from dtgfn.data.binning import Binner, encode, rule
-from dtgfn.data.columns import ColumnSpec
+from dtgfn.data.binning import Binner, ColumnSpec, encode, rule
 from dtgfn.data.tables import as_table
-from dtgfn.diagnostics.distances import tally
 from dtgfn.explain.consensus import consensus_tree
 from dtgfn.explain.nodes import describe_nodes
-from dtgfn.posterior.prediction import sharpened, sharpness, tree_weights
+from dtgfn.posterior.prediction import Predictor, sharpened, tree_weights
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
-from dtgfn.trees.batch import TreeBatch, route
+from dtgfn.trees.batch import TreeBatch, route, tally
 
 Which = TreeBatch | int | str | None
 
@@ -106,7 +104,7 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
         classes = np.arange(nodes.counts.shape[2])
     binner = posterior.binner or _binner_of_codes(posterior.rows.codes, batch)
     every = isinstance(trees, str) and trees == "all"
-    power = sharpness(posterior, weighting=weighting) if every else 1.0
+    power = Predictor(posterior, weighting).sharpness if every else 1.0
     return TreeSet(batch, weight, *nodes, binner=binner, classes=classes, sharpness=power)
 
 

@@ -36,7 +36,7 @@ from dtgfn._support.progress import Progress, silent
 from dtgfn.inference.temperature import LeaveOneOut, class_leaf
 from dtgfn.posterior.prediction import sharpened
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
-from dtgfn.trees.batch import TreeBatch, empty_batch, node_sums, route
+from dtgfn.trees.batch import TreeBatch, node_sums, route, stack_trees, trim
 from dtgfn.trees.score import PenaltyPrior, Rows, Score, log_reward, merge_rows
 
 Copies = npt.NDArray[np.integer[Any]]
@@ -170,7 +170,7 @@ def infer_bagged(
     bag = np.repeat(np.arange(n_done), n_trees_of[:n_done]).astype(np.int32)
     again = np.arange(n_trees) % len(bag)  # trees repeated for bags that were left out
     return _as_posterior(
-        Bags(_stacked(batches)[again], rows, score, bag[again], copies[:n_done]),
+        Bags(trim(stack_trees(batches))[again], rows, score, bag[again], copies[:n_done]),
         np.concatenate(rewards)[again],
         *outside.probability(),
         column=column,
@@ -292,21 +292,6 @@ def _resampled(
     named = features[np.maximum(trees.feature, 0)] if features.size else trees.feature
     feature = np.where(trees.feature >= 0, named, trees.feature).astype(np.int32)
     return replace(trees, feature=feature)
-
-
-def _stacked(batches: list[TreeBatch]) -> TreeBatch:
-    """One batch of all trees."""
-    width = max(int(batch.n_nodes.max()) for batch in batches)
-    whole = empty_batch(sum(map(len, batches)), width)
-    first = 0
-    for batch in batches:
-        part, used = slice(first, first + len(batch)), min(batch.feature.shape[1], width)
-        whole.feature[part, :used] = batch.feature[:, :used]
-        whole.cut[part, :used] = batch.cut[:, :used]
-        whole.left[part, :used] = batch.left[:, :used]
-        whole.n_nodes[part] = batch.n_nodes
-        first += len(batch)
-    return whole
 
 
 class Outside:

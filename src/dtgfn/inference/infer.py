@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from dtgfn._support.checks import check_choice, check_count, check_run, check_seed
 from dtgfn._support.progress import progress_bar
-from dtgfn.data.binning import Binning
 from dtgfn.data.tables import as_table
 from dtgfn.data.targets import as_target
+from dtgfn.data.thresholds import Binning
 from dtgfn.diagnostics.doubts import UntrustworthyFit, warn_if_untrustworthy
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.settings import SETTING_NAMES

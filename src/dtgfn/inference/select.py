@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pandas
 
 from dtgfn._support.checks import check_choice, check_run
-from dtgfn.data.binning import Binning
+from dtgfn.data.thresholds import Binning
 from dtgfn.engines.exact import BudgetExceeded, infer_exact
 from dtgfn.engines.smc.engine import infer_smc
 from dtgfn.inference.infer import infer

@@ -11,9 +11,10 @@ import pandas
 
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.checks import check_range
-from dtgfn.data.binning import Binner, Binning, encode, fit_binner
+from dtgfn.data.binning import Binner, encode, fit_binner
 from dtgfn.data.tables import Table, listing, take
 from dtgfn.data.targets import check_classes, check_numbers
+from dtgfn.data.thresholds import Binning
 from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf
 from dtgfn.trees.score import Rows
 

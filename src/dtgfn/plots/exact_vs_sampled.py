@@ -10,12 +10,12 @@ from scipy.stats import binom
 
 from dtgfn._support.arrays import Floats
 from dtgfn.diagnostics.comparison import check_comparable
-from dtgfn.diagnostics.distances import tally, top_trees
+from dtgfn.diagnostics.distances import top_trees
 from dtgfn.explain.importances import effective_trees
 from dtgfn.plots.colours import FAINT, INK, OTHERS, OURS
 from dtgfn.plots.frame import axes_or_new, legend_above, style
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
-from dtgfn.trees.batch import canonical_keys
+from dtgfn.trees.batch import canonical_keys, tally
 from dtgfn.trees.score import log_reward, merge_rows
 
 N_TOP = 100

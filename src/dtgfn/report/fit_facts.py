@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dtgfn.estimators.base import TRAINING_ONLY
+from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaves import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import PenaltyPrior
 
-LEFT_OUT = ("verbose", "n_jobs", "callbacks", "checkpoint", "warm_start")  # of one run
+LEFT_OUT = ("verbose", "n_jobs", "warm_start", *OPTIONS_OF_ONE_RUN)  # of one run
 ENGINE_SENTENCES = {
     "exact": "The posterior was computed by summing over all trees; trees are drawn from it "
     "independently.",
@@ -52,13 +52,15 @@ def engine_name(posterior: TreePosterior) -> str:
 def settings_of(model: Any) -> dict[str, Any]:
     """Parameters that matter, and which of them differ from their defaults."""
     defaults = type(model)().get_params(deep=False)
-    settings = {
-        name: _plain(value)
-        for name, value in model.get_params(deep=False).items()
-        if name not in LEFT_OUT and (name not in TRAINING_ONLY or model.inference == "gfn")
-    }
+    chosen = model.get_params(deep=False)
+    chosen["options"] = _without_run(chosen["options"] or {}) or None
+    settings = _without_run({name: _plain(value) for name, value in chosen.items()})
     changed = [name for name, value in settings.items() if value != _plain(defaults[name])]
     return {"settings": settings, "changed": changed}
+
+
+def _without_run(chosen: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in chosen.items() if name not in LEFT_OUT}
 
 
 def _plain(value: Any) -> Any:
@@ -79,8 +81,8 @@ def _plain(value: Any) -> Any:
 def _engine_sentence(posterior: TreePosterior) -> str:
     if posterior.is_bagged:
         return (
-            f"{posterior.n_bags:,} posteriors of resampled rows and columns ({posterior.engine} engine) were "
-            "averaged; leaves count all training rows."
+            f"{posterior.n_bags:,} posteriors of resampled rows and columns ({posterior.engine} "
+            "engine) were averaged; leaves count all training rows."
         )
     return ENGINE_SENTENCES.get(posterior.engine, f"The {posterior.engine} engine was used.")
 

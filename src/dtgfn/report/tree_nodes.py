@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn.diagnostics.distances import tally
 from dtgfn.explain.column_labels import split_rule
 from dtgfn.explain.nodes import node_log_marginals
 from dtgfn.explain.text import tree_set_text
@@ -18,8 +17,13 @@ from dtgfn.explain.tree_set import TreeSet, take_trees
 from dtgfn.export.json_document import split_test
 from dtgfn.posterior.prediction import tree_weights
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees
-from dtgfn.trees.equivalent_cuts import Alike, alike_cuts, log_variants, variant_keys
+from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees, tally
+from dtgfn.trees.equivalent_cuts import (
+    EquivalentCuts,
+    equivalence_keys,
+    equivalent_cuts,
+    log_n_equivalent,
+)
 from dtgfn.trees.score import log_reward, merge_rows
 
 MOST_STEPS = 300_000_000  # rows times trees times levels that are looked at for variants
@@ -35,16 +39,18 @@ def probable_trees(model: Any, n_trees: int) -> list[dict[str, Any]]:
     posterior: TreePosterior = model.posterior_
     rows = merge_rows(posterior.rows)
     known, reward, share = _known_trees(posterior, model.weighting, len(rows.codes))
-    alike = alike_cuts(known, rows.codes)
+    alike = equivalent_cuts(known, rows.codes)
     groups: dict[bytes, list[int]] = {}
-    for place, key in enumerate(variant_keys(known, alike)):
+    for place, key in enumerate(equivalence_keys(known, alike)):
         groups.setdefault(key, []).append(place)
     places = [group[0] for group in groups.values()]
-    log_mass = (reward / posterior.score.temperature + log_variants(alike))[places]
+    log_mass = (reward / posterior.score.temperature + log_n_equivalent(alike))[places]
     shares = np.array([share[group].sum() for group in groups.values()])
     order = np.argsort(-log_mass, kind="stable")[:n_trees]
     chosen = np.array(places)[order]
-    trees = _with_middle_cuts(known[chosen], Alike(*(cuts[chosen] for cuts in alike)), chosen > 0)
+    trees = _with_middle_cuts(
+        known[chosen], EquivalentCuts(*(cuts[chosen] for cuts in alike)), chosen > 0
+    )
     marginal = node_log_marginals(posterior, trees)
     described = []
     for b, place in enumerate(chosen):
@@ -56,7 +62,7 @@ def probable_trees(model: Any, n_trees: int) -> list[dict[str, Any]]:
                 "probability": _probability(posterior, float(log_mass[order[b]])),
                 "relative": float(np.exp(log_mass[order[b]] - log_mass[order[0]])),
                 "share": float(shares[order[b]]),
-                "variants": whole(float(np.rint(np.exp(log_variants(alike)[place])))),
+                "variants": whole(float(np.rint(np.exp(log_n_equivalent(alike)[place])))),
                 "log_reward": float(reward[place]),
                 "n_splits": int(trees.n_splits[b]),
                 "depth": int(trees.depth[b]),
@@ -84,7 +90,9 @@ def _known_trees(
     return trees, reward, np.concatenate([[of_best], np.asarray(share)[others]])
 
 
-def _with_middle_cuts(trees: TreeBatch, alike: Alike, changed: npt.NDArray[np.bool_]) -> TreeBatch:
+def _with_middle_cuts(
+    trees: TreeBatch, alike: EquivalentCuts, changed: npt.NDArray[np.bool_]
+) -> TreeBatch:
     """Move the cuts of some of the trees to the middle of those that part the rows alike."""
     middle = (alike.first + alike.last) // 2
     return replace(trees, cut=np.where(changed[:, None], middle, trees.cut).astype(np.int32))

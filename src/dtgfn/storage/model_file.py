@@ -15,7 +15,7 @@ from dtgfn._support.archive import Contents, StorageError, read_container, write
 from dtgfn._support.checks import check_choice, check_flag, check_whole
 from dtgfn.data.tables import listing
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
-from dtgfn.estimators.base import PosteriorEstimator
+from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN, PosteriorEstimator
 from dtgfn.inference.infer import ENGINES
 from dtgfn.posterior.prediction import WEIGHTINGS
 from dtgfn.storage.detector_state import detector_to_arrays, detector_to_meta, restore_detector
@@ -32,15 +32,8 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 }
 # What belongs to one run of training is no part of the model: neither written nor, from the file of
 # a stranger, taken over, lest a later fit writes to a path of theirs or starts threads.
-OF_ONE_RUN = {
-    "verbose": False,
-    "callbacks": None,
-    "checkpoint": None,
-    "warm_start": False,
-    "n_jobs": None,
-}
+OF_ONE_RUN = {"verbose": False, "warm_start": False, "n_jobs": None}
 LONGEST_REASON = 200
-OPTIONS_OF_ONE_RUN = ("callbacks", "checkpoint", "policy")
 
 
 def save(model: Estimator, path: str | Path) -> None:
@@ -130,8 +123,7 @@ def _check_params(params: dict[str, Any]) -> None:
         raise ValueError("it has options that are none")
     if "weighting" in params:
         check_choice("weighting", params["weighting"], WEIGHTINGS)
-    if "leaf_draws" in params:
-        check_flag("leaf_draws", params["leaf_draws"])
+    check_flag("leaf_draws", (params["options"] or {}).get("leaf_draws", False))
     if params["random_state"] is not None:
         check_whole("random_state", params["random_state"], 0, 2**32 - 1)
 
@@ -182,12 +174,12 @@ def _model_from(contents: Contents) -> Estimator:
         restore_detector(model, meta, arrays)
         model.n_features_in_ = len(model.background_.binner.columns)
     else:
-        model.posterior_ = posterior_from(meta, arrays)
+        model._keep(posterior_from(meta, arrays))
         of_classes = isinstance(model.posterior_.score.leaf, DirichletLeaf)
         if isinstance(model, DTGFNClassifier) != of_classes:
             raise ValueError("its leaves do not fit its kind of estimator")
         if isinstance(model, DTGFNClassifier):
-            if model.leaf_draws:
+            if model._leaf_draws:
                 check_draws(model.posterior_.trees, model.posterior_.score.leaf)
             model.classes_ = np.asarray(model.posterior_.classes)
         model.n_features_in_ = len(model.binner_.columns)
