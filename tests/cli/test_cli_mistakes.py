@@ -220,7 +220,7 @@ VALUES = [
     (1, "--objective tb", "--objective tb is for --inference gfn, not 'exact'; leave it out"),
     (1, "--checkpoint c.pt", "is for --inference gfn, not 'exact'; leave it out"),
     (1, "--options memory_budget=1", "Exact inference"),
-    (2, "--task regress --preset paper", "--preset is not for --task regress; leave it out"),
+    (2, "--task regress --leaf-draws", "--leaf-draws is not for --task regress; leave it out"),
     (2, "--task regress --n-bags 3", "--n-bags is not for --task regress; leave it out"),
     (2, "--task anomalies --binning quantile", "--binning is not for --task anomalies; leave it"),
     (2, "--contamination 0.1", "--contamination is not for --task classify; leave it out"),

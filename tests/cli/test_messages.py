@@ -53,7 +53,7 @@ PARAMETERS = [
     ({"max_depth": 100}, "max_depth=100 is out of range; give a number from 0 to 30"),
     ({"max_depth": "3"}, "max_depth='3' is not a whole number; give one from 0 to 30"),
     ({"max_depth": None}, "max_depth=None is not a whole number"),
-    ({"n_thresholds": 0}, "n_thresholds is 0, but must be an integer from 1"),
+    ({"n_thresholds": 0}, "n_thresholds=0 is out of range; give a whole number from 1 to 65000"),
     ({"leaf_concentration": 0}, "leaf_concentration=0 is out of range; give a number from"),
     ({"leaf_concentration": "x"}, "leaf_concentration='x' is out of range"),
     ({"temperature": 0}, "temperature=0 is"),
@@ -65,21 +65,38 @@ PARAMETERS = [
     ({"random_state": "a"}, "random_state='a' is not usable; give a whole number"),
     ({"random_state": -1}, "random_state=-1 is not usable; give a whole number"),
     ({"weighting": "uni"}, "weighting='uni' is not known; give one of uniform"),
-    ({"leaf_draws": "no"}, "leaf_draws='no' is not known; give True or False"),
+    ({"options": {"leaf_draws": "no"}}, "leaf_draws='no' is not known; give True or False"),
     ({"options": [1]}, "options=[1] is not usable; give a dict"),
+    ({"warm_start": True}, "warm_start=True is for inference='gfn', not 'exact'; leave it out"),
+    ({"options": {"leaf_darws": True}}, "'leaf_darws' is not an option of engine 'exact'; did you"),
     (
         {"options": {"memory_buget": 1}},
         "'memory_buget' is not an option of engine 'exact'; did you",
     ),
-    ({"objective": "tb"}, "objective='tb' is for inference='gfn', not 'exact'; leave it out"),
-    ({"callbacks": [print]}, "is for inference='gfn', not 'exact'; leave it out"),
+    (
+        {"options": {"objective": "tb"}},
+        "objective='tb' is for inference='gfn', not 'exact'; leave it out",
+    ),
+    ({"options": {"callbacks": [print]}}, "is for inference='gfn', not 'exact'; leave it out"),
     ({"class_weight": "balance"}, "class_weight='balance' is not known; give 'balanced', a dict"),
     ({"class_weight": {0: -1, 1: 1}}, "class_weight[0]=-1 is out of range; give a number from 0"),
     ({"class_weight": {"q": 2}}, "class_weight names 'q', none of the classes '0', '1'; spell"),
-    ({"inference": "gfn", "preset": "papr"}, "preset='papr' is not known; give one of default"),
-    ({"inference": "gfn", "device": "gpu"}, "device='gpu' is not known; give auto, cpu"),
-    ({"inference": "gfn", "n_steps": -5}, "n_steps=-5 is out of range; give a whole number"),
-    ({"inference": "gfn", "checkpoint": "/no/where"}, "there is no folder '/no'; make it"),
+    (
+        {"inference": "gfn", "options": {"preset": "papr"}},
+        "preset='papr' is not known; give one of default",
+    ),
+    (
+        {"inference": "gfn", "options": {"device": "gpu"}},
+        "device='gpu' is not known; give auto, cpu",
+    ),
+    (
+        {"inference": "gfn", "options": {"n_steps": -5}},
+        "n_steps=-5 is out of range; give a whole number",
+    ),
+    (
+        {"inference": "gfn", "options": {"checkpoint": "/no/where"}},
+        "there is no folder '/no'; make it",
+    ),
 ]
 
 

@@ -513,7 +513,7 @@ def test_probability_of_a_rule_is_the_weight_of_the_trees_that_have_it(seed):
 def test_rules_are_weighted_as_the_model_is():
     posterior, _ = mixed(3, n_trees=15, depth=2)
     model = DTGFNClassifier(weighting="uniform")
-    model.posterior_ = posterior
+    model._keep(posterior)
     everything = leaf_rules(model, "all").groupby("tree")["weight"].first()
     copies = everything * len(posterior.trees)
     assert np.allclose(copies, copies.round())

@@ -25,7 +25,7 @@ from dtgfn.diagnostics.doubts import UntrustworthyFit
 from dtgfn.diagnostics.items import trust_items
 from dtgfn.explain.column_labels import code_value, split_unit, values_of_codes
 from dtgfn.explain.nodes import node_log_marginals
-from dtgfn.posterior.prediction import sharpness
+from dtgfn.posterior.prediction import Predictor
 from dtgfn.posterior.tree_posterior import sampled_posterior
 from dtgfn.posterior.uncertainty import uncertainty
 from dtgfn.report.example_rows import table_of
@@ -42,7 +42,7 @@ def model_of(posterior, **params):
     """An estimator around a posterior that no engine made."""
     kind = DTGFNRegressor if posterior.classes is None else DTGFNClassifier
     model = kind(n_jobs=1, **params)
-    model.posterior_ = posterior
+    model._keep(posterior)
     if posterior.classes is not None:
         model.classes_ = posterior.classes
     model.n_features_in_ = len(posterior.binner.columns)
@@ -189,7 +189,7 @@ def bagged(flowers):
 def trained(flowers):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustworthyFit)
-        model = DTGFNClassifier(n_steps=4, time_budget=20, n_trees=50, **QUICK)
+        model = DTGFNClassifier(time_budget=20, n_trees=50, options={"n_steps": 4}, **QUICK)
         return model.fit(*flowers)
 
 
@@ -210,7 +210,7 @@ def detector():
 
 def test_bags_are_as_sharp_in_the_report(bagged, flowers):
     report = gather(bagged)
-    assert report["forest"]["sharpness"] == sharpness(bagged.posterior_) != 1
+    assert report["forest"]["sharpness"] == bagged.posterior_.sharpness != 1
     assert_same_answers(bagged, flowers[0][::7], report)
     assert report["fit"]["engine"] == "bags of smc"
     assert report["trust"]["level"] == "unknown"
@@ -245,7 +245,8 @@ def test_an_exact_average_is_said_to_be_one_and_rows_carry_it(exact, flowers):
     assert forest["mean_difference"] == pytest.approx(np.abs(sampled - told).mean(), abs=1e-9)
     assert 0 < forest["mean_difference"] < 0.01
     # The split into noise and model is always that of the sample.
-    parts = uncertainty(exact.posterior_, encode(exact.binner_, table_of_rows(exact, report)))
+    codes = encode(exact.binner_, table_of_rows(exact, report))
+    parts = uncertainty(Predictor(exact.posterior_), codes)
     assert [row["uncertainty"]["model"] for row in report["rows"]] == parts.model.tolist()
 
 
@@ -528,7 +529,7 @@ def test_a_gap_is_known_only_where_it_is(swept, trained, exact):
 
 def test_doubts_make_a_fit_poor(flowers):
     with pytest.warns(UntrustworthyFit):
-        model = DTGFNClassifier(inference="mcmc", n_steps=300, **QUICK).fit(*flowers)
+        model = DTGFNClassifier(inference="mcmc", options={"n_steps": 300}, **QUICK).fit(*flowers)
     trust = gather(model)["trust"]
     assert trust["level"] == "poor"
     assert trust["doubts"]
@@ -629,7 +630,7 @@ def test_wide_tables_and_many_classes_stay_small():
 
 def test_leaf_draws_are_told_apart_from_the_forest(flowers):
     X, y = flowers
-    model = DTGFNClassifier(inference="exact", leaf_draws=True, **QUICK).fit(X, y)
+    model = DTGFNClassifier(inference="exact", options={"leaf_draws": True}, **QUICK).fit(X, y)
     report = gather(model, X[::5])
     told = [row["probability"] for row in report["rows"]]
     assert told == model.predict_proba(X[::5]).tolist()

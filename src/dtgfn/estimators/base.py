@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,9 +161,10 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         """What predicts by all sampled trees, or by the best one."""
         check_is_fitted(self, "posterior_")
         check_choice("tree", tree, TREES)
-        made = self._predictors[tree]
-        if (made.weighting, made.n_jobs) != (self.weighting, self.n_jobs):  # set since the fit
-            made = replace(made, weighting=self.weighting, n_jobs=self.n_jobs)
+        made, posterior = self._predictors[tree], self.posterior_
+        same = made.posterior is posterior and made.n_jobs == self.n_jobs
+        if not same or made.weighting != self.weighting:  # set since the fit
+            made = Predictor(posterior, self.weighting, tree, self.n_jobs)
             self._predictors[tree] = made
         return made
 

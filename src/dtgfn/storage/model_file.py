@@ -34,6 +34,18 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 # a stranger, taken over, lest a later fit writes to a path of theirs or starts threads.
 OF_ONE_RUN = {"verbose": False, "warm_start": False, "n_jobs": None}
 LONGEST_REASON = 200
+# Options that were parameters, and what they were if nobody set them.
+MOVED = {
+    "leaf_draws": False,
+    "preset": "default",
+    "leaf_order": None,
+    "objective": None,
+    "loss": None,
+    "n_steps": None,
+    "device": "cpu",
+    "callbacks": None,
+    "checkpoint": None,
+}
 
 
 def save(model: Estimator, path: str | Path) -> None:
@@ -103,6 +115,7 @@ def _without_run(params: dict[str, Any]) -> dict[str, Any]:
 
 def _params_from_json(params: dict[str, Any], kind: type[Estimator]) -> dict[str, Any]:
     known = kind().get_params()
+    params = _with_moved(params)
     unknown = sorted(params.keys() - known.keys())
     if unknown:
         raise ValueError(f"it has an unknown parameter, {unknown[0]!r}")
@@ -114,6 +127,13 @@ def _params_from_json(params: dict[str, Any], kind: type[Estimator]) -> dict[str
     if isinstance(params.get("class_weight"), list):
         params = params | {"class_weight": dict(params["class_weight"])}
     return params
+
+
+def _with_moved(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters with those that older files have by themselves among the options."""
+    kept = {name: value for name, value in params.items() if name not in MOVED}
+    chosen = {name: params[name] for name in MOVED if params.get(name, MOVED[name]) != MOVED[name]}
+    return {**kept, "options": {**chosen, **(params["options"] or {})}} if chosen else kept
 
 
 def _check_params(params: dict[str, Any]) -> None:
