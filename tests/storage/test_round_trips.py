@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, load, save, storage
+from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, load, save
 from dtgfn._support.archive import StorageError
 from dtgfn.engines.exact.ranking import ranked_trees
+from dtgfn.storage import model_file
 from dtgfn.trees.batch import canonical_keys
 
 pytestmark = pytest.mark.filterwarnings(
@@ -180,7 +181,7 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path, monkeypatch):
 
     model = DTGFNClassifier(**FEW, **ENGINES["exact"], max_depth=2).fit([[1.0], [3.0]], [0, 1])
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "_model_from", refuse)
+        patch.setattr(model_file, "_model_from", refuse)
         with pytest.raises(StorageError) as refusal:
             save(model, path)
     assert str(refusal.value) == (
@@ -205,7 +206,7 @@ def test_a_file_brings_no_paths_and_no_threads(tmp_path):
     kind = DTGFNClassifier
     params = kind(n_jobs=900, options={"checkpoint": "/tmp/y", "policy": "x"}).get_params()
     older = {"callbacks": "x", "checkpoint": "/tmp/x"}  # which were parameters
-    read = storage._params_from_json({**params, **older, "warm_start": True}, kind)
+    read = model_file._params_from_json({**params, **older, "warm_start": True}, kind)
     assert read.keys() == params.keys()
     assert (read["n_jobs"], read["options"]) == (None, {})
     assert read["warm_start"] is False
@@ -214,10 +215,10 @@ def test_a_file_brings_no_paths_and_no_threads(tmp_path):
 def test_what_older_files_have_by_itself_is_an_option_now():
     older = {"leaf_draws": True, "preset": "default", "device": "cpu", "n_steps": 3, "loss": None}
     params = DTGFNClassifier(options={"hidden": [4]}).get_params() | older
-    read = storage._params_from_json(params, DTGFNClassifier)
+    read = model_file._params_from_json(params, DTGFNClassifier)
     assert read["options"] == {"leaf_draws": True, "n_steps": 3, "hidden": [4]}
     usual = params | {"leaf_draws": False, "n_steps": None, "options": None}
-    assert storage._params_from_json(usual, DTGFNClassifier)["options"] is None
+    assert model_file._params_from_json(usual, DTGFNClassifier)["options"] is None
 
 
 def test_numbers_that_shrink_to_nearly_nothing_are_not_compressed(tmp_path):

@@ -24,8 +24,8 @@ def check_choice(name: str, value: object, allowed: Iterable[str | None]) -> Non
 
 def check_whole(name: str, value: object, low: int, high: int) -> int:
     """Return a whole number from low to high; refuse what is none."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or not low <= value <= high:  # type: ignore[operator]
+    integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not integer or not low <= value <= high:  # type: ignore[operator]
         raise ValueError(
             f"{name}={value!r} is out of range; give a whole number from {low} to {high}."
         )
@@ -34,8 +34,8 @@ def check_whole(name: str, value: object, low: int, high: int) -> int:
 
 def check_count(name: str, value: object, way_out: str = "give a whole number from 1") -> int:
     """Return a whole number from 1; refuse what is none."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or not value >= 1:  # type: ignore[operator]
+    integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not integer or not value >= 1:  # type: ignore[operator]
         raise ValueError(f"{name}={value!r} is out of range; {way_out}.")
     return int(value)  # type: ignore[call-overload, no-any-return]
 
@@ -75,9 +75,9 @@ def check_run(n_trees: object, time_budget: object, n_jobs: object) -> Run:
 
 def check_seed(random_state: object) -> None:
     """Refuse what seeds no random numbers."""
-    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    integer = isinstance(random_state, Integral) and not isinstance(random_state, bool)
     usable = random_state is None or isinstance(random_state, np.random.Generator)
-    if not usable and not (whole and random_state >= 0):  # type: ignore[operator]
+    if not usable and not (integer and random_state >= 0):  # type: ignore[operator]
         raise ValueError(
             f"random_state={random_state!r} is not usable; give a whole number from 0, a numpy "
             "Generator, or None."

@@ -75,8 +75,8 @@ class DirichletLeaf:
     def terms(self, weight: Floats | None = None) -> DirichletTerms:
         """Tabulate lnG(k + a) - lnG(a) and lnG(k + Ca) - lnG(Ca), if all weights are whole."""
         a, ca = self.concentration, self.concentration * self.n_classes
-        whole = np.arange(tabulated(weight))
-        table = np.stack([gammaln(whole + a) - gammaln(a), gammaln(whole + ca) - gammaln(ca)])
+        k = np.arange(tabulated(weight))
+        table = np.stack([gammaln(k + a) - gammaln(a), gammaln(k + ca) - gammaln(ca)])
         return DirichletTerms(self.concentration, table)
 
     def normalise(self, outputs: Floats) -> Floats:
@@ -111,8 +111,8 @@ class NormalLeaf:
 
     def terms(self, weight: Floats | None = None) -> NormalTerms:
         """Tabulate lnG(shape + k / 2) - lnG(shape), if all weights are whole."""
-        whole = np.arange(tabulated(weight))
-        table = gammaln(self.shape + whole / 2) - gammaln(self.shape)
+        k = np.arange(tabulated(weight))
+        table = gammaln(self.shape + k / 2) - gammaln(self.shape)
         unit = math.log(self.scale) + 0.5 * math.log(2 * math.pi)
         return NormalTerms(self.strength, self.shape, self.spread, unit, table)
 
