@@ -25,13 +25,14 @@ from dtgfn._support.checks import check_run
 from dtgfn._support.progress import silent
 from dtgfn._support.threads import Halting, anyhow, in_order
 from dtgfn._support.turns import GRACE, Deadline, Pace, take_turns
+from dtgfn.data.binning import distinct_codes
 from dtgfn.diagnostics.doubts import UntrustworthyFit
 from dtgfn.engines.mcmc import engine as mcmc
 from dtgfn.engines.smc import engine as smc
 from dtgfn.engines.smc.sweep import make_workspace, start_sweep
 from dtgfn.inference.temperature import choose_temperature
 from dtgfn.trees.node_terms import make_node_table
-from dtgfn.trees.score import distinct_codes, log_reward, merge_rows
+from dtgfn.trees.score import log_reward, merge_rows
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(80, 3)), RNG.integers(0, 2, 80)

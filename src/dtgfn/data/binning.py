@@ -11,7 +11,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn._support.arrays import Codes, Floats
+from dtgfn._support.arrays import Codes, Floats, Int64s
 from dtgfn._support.checks import check_weights, check_whole
 from dtgfn._support.printable import visible
 from dtgfn.data.tables import Column, Kind, Table, label, listing, parse_number, take
@@ -23,6 +23,7 @@ MAX_THRESHOLDS = 65_000  # a code, with one more for missing, must fit in uint16
 MAX_CATEGORIES = 254
 RARE = 1 / 2000  # share of the rows below which a category of such a column does not count
 LARGEST_CODE = np.iinfo(np.uint16).max
+MOST_KEYS = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,6 +365,31 @@ def as_codes(codes: npt.ArrayLike, n_features: int) -> Codes:
                 "posterior.encode(X) makes codes of a table X."
             )
     return np.require(array, dtype=np.uint16, requirements=["C", "W"])
+
+
+def distinct_codes(codes: Codes) -> tuple[Int64s, Int64s]:
+    """Where each distinct row is first [P], in ascending order of codes, and who is who [n].
+
+    As ``numpy.unique(codes, axis=0)``, which compares rows cell by cell and takes minutes on a
+    large table with many categories. Here ranks are refined by as many columns at a time as fit
+    into a whole number, until no two rows are equal or no columns are left.
+
+    >>> [found.tolist() for found in distinct_codes(np.array([[2, 1], [1, 9], [2, 1]], np.uint16))]
+    [[1, 0], [1, 0, 1]]
+    """
+    n_rows, width = codes.shape
+    member, n_distinct = np.zeros(n_rows, np.int64), min(n_rows, 1)
+    sizes = (codes.max(axis=0).astype(np.int64) + 1).tolist() if n_rows else []
+    column = 0
+    while column < width and n_distinct < n_rows:
+        key, room = member, MOST_KEYS // n_distinct
+        while column < width and sizes[column] <= room:
+            key = key * sizes[column] + codes[:, column]
+            room //= sizes[column]
+            column += 1
+        found, member = np.unique(key, return_inverse=True)
+        n_distinct = len(found)
+    return np.unique(member, return_index=True)[1], member
 
 
 def rule(feature: Feature, cut: int) -> tuple[str, str]:

@@ -160,12 +160,10 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     def _predictor(self, tree: str | None = None) -> Predictor:
         """What predicts by all sampled trees, or by the best one."""
         check_is_fitted(self, "posterior_")
-        check_choice("tree", tree, TREES)
-        made, posterior = self._predictors[tree], self.posterior_
-        same = made.posterior is posterior and made.n_jobs == self.n_jobs
-        if not same or made.weighting != self.weighting:  # set since the fit
-            made = Predictor(posterior, self.weighting, tree, self.n_jobs)
-            self._predictors[tree] = made
+        made = self._predictors[tree] if tree in TREES else None
+        chosen = self.posterior_, self.weighting, tree, self.n_jobs
+        if made is None or not made.is_of(*chosen):  # something was set since the fit
+            made = self._predictors[tree] = Predictor(*chosen)
         return made
 
     def __getstate__(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from dtgfn._support.arrays import Codes, Floats, Int64s
 from dtgfn._support.checks import check_level
 from dtgfn._support.printable import visible
-from dtgfn.data.binning import Binner, ColumnSpec, encode
+from dtgfn.data.binning import Binner, ColumnSpec, distinct_codes, encode
 from dtgfn.data.tables import as_table, listing
 from dtgfn.data.thresholds import threshold_text
 from dtgfn.explain.nodes import predicted
@@ -25,7 +25,7 @@ from dtgfn.explain.tree_set import TreeSet, take_trees
 from dtgfn.posterior.prediction import Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
 from dtgfn.trees.batch import route
-from dtgfn.trees.score import distinct_codes, merge_rows
+from dtgfn.trees.score import merge_rows
 
 if TYPE_CHECKING:
     import pandas

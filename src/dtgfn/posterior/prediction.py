@@ -114,12 +114,19 @@ class Predictor:
         check_choice("weighting", self.weighting, WEIGHTINGS)
         check_choice("tree", self.tree, TREES)
 
-    @property
+    def is_of(
+        self, posterior: TreePosterior, weighting: str, tree: str | None, n_jobs: int | None
+    ) -> bool:
+        """Whether it was made of just these."""
+        same = self.weighting == weighting and self.tree == tree and self.n_jobs == n_jobs
+        return same and self.posterior is posterior
+
+    @cached_property
     def knows_average(self) -> bool:
         """Whether the engine's own exact average is what is asked for."""
         return self.posterior.is_exact and self.weighting == "importance" and self.tree is None
 
-    @property
+    @cached_property
     def sharpness(self) -> float:
         """Power of the average over trees: bags have chosen one, otherwise it is 1.
 

@@ -18,9 +18,10 @@ from numbers import Real
 
 import numpy as np
 
-from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
+from dtgfn._support.arrays import Codes, Floats, Int32s
 from dtgfn._support.checks import check_range, check_whole
 from dtgfn._support.threads import in_order
+from dtgfn.data.binning import distinct_codes
 from dtgfn.trees.batch import (
     MAX_DEPTH,
     TreeBatch,
@@ -31,7 +32,6 @@ from dtgfn.trees.batch import (
 )
 from dtgfn.trees.leaves import LeafModel, log_marginals
 
-MOST_KEYS = 1 << 62
 PIECE = 3_000_000  # rows times trees that are scored at once: a tenth of a second
 SplitPenalty = str | float | tuple[str, float, float]
 
@@ -63,31 +63,6 @@ def merge_rows(rows: Rows) -> Rows:
     weight = np.zeros(len(first))
     np.add.at(weight, member, rows.weight)
     return Rows(rows.codes[first], rows.target[first], weight)
-
-
-def distinct_codes(codes: Codes) -> tuple[Int64s, Int64s]:
-    """Where each distinct row is first [P], in ascending order of codes, and who is who [n].
-
-    As ``numpy.unique(codes, axis=0)``, which compares rows cell by cell and takes minutes on a
-    large table with many categories. Here ranks are refined by as many columns at a time as fit
-    into a whole number, until no two rows are equal or no columns are left.
-
-    >>> [found.tolist() for found in distinct_codes(np.array([[2, 1], [1, 9], [2, 1]], np.uint16))]
-    [[1, 0], [1, 0, 1]]
-    """
-    n_rows, width = codes.shape
-    member, n_distinct = np.zeros(n_rows, np.int64), min(n_rows, 1)
-    sizes = (codes.max(axis=0).astype(np.int64) + 1).tolist() if n_rows else []
-    column = 0
-    while column < width and n_distinct < n_rows:
-        key, room = member, MOST_KEYS // n_distinct
-        while column < width and sizes[column] <= room:
-            key = key * sizes[column] + codes[:, column]
-            room //= sizes[column]
-            column += 1
-        found, member = np.unique(key, return_inverse=True)
-        n_distinct = len(found)
-    return np.unique(member, return_index=True)[1], member
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,13 @@ from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.threads import Halting, Work
-from dtgfn.data.binning import as_codes
+from dtgfn.data.binning import as_codes, distinct_codes
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
 from dtgfn.engines.rowsets.graph import Edges, Run, sum_rows
 from dtgfn.engines.rowsets.one_level import Cuts, list_cuts, make_cuts
 from dtgfn.engines.rowsets.problem import Loops, Problem
 from dtgfn.engines.rowsets.support import NEGLIGIBLE, SupportLevel, carriers
 from dtgfn.trees.leaves import write_outputs
-from dtgfn.trees.score import distinct_codes
 
 # Mass of a query at a row set below this cannot change a printed probability.
 NO_MASS = 1e-18

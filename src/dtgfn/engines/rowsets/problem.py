@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
 from dtgfn._support.threads import Flag
+from dtgfn.data.binning import distinct_codes
 from dtgfn.trees.leaves import DirichletLeaf, add_rows, check_targets
-from dtgfn.trees.score import Rows, Score, distinct_codes, leaf_log_marginal
+from dtgfn.trees.score import Rows, Score, leaf_log_marginal
 
 MAX_TABLE = 1 << 21
 # Two levels at once need a table over pairs of codes for each thread.
