@@ -39,7 +39,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 
 
 def measure(problem: Problem, options: dict[str, object], seconds: float) -> dict[str, object]:
-    from dtgfn.diagnostics.doubts import compare
+    from dtgfn.diagnostics import compare
     from dtgfn.engines.gfn.fixed import neighbours
 
     warnings.simplefilter("ignore")

@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    from dtgfn.diagnostics.doubts import compare
+    from dtgfn.diagnostics import compare
 
     warnings.simplefilter("ignore")
     report = Report(

@@ -35,7 +35,7 @@ from problems import Report
 
 from dtgfn import infer
 from dtgfn._support.budget import BudgetExceeded
-from dtgfn.diagnostics.doubts import effective_sample_size, trust
+from dtgfn.diagnostics import effective_sample_size, trust
 from dtgfn.posterior.prediction import average_outputs, weigh_trees
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.flat_trees import WeightedTrees, average

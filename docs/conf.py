@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -39,7 +40,13 @@ myst_heading_anchors = 3
 html_math_renderer = "mathml"
 
 autosummary_generate = True
-autodoc_typehints = "none"  # types are in the docstrings, in words
+autodoc_typehints = "signature"  # exact there; in the docstrings they are in words, with shapes
+autodoc_type_aliases = {
+    name: name
+    for name in ("Bools", "Codes", "Floats", "Float32s", "Int32s", "Int64s", "UInt32s", "UInt64s")
+} | {"npt.ArrayLike": "ArrayLike", "Which": "Which"}
+# Hints name types of other projects and aliases, which have no page here.
+nitpick_ignore_regex = [("py:class", ".*")]
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
@@ -97,6 +104,14 @@ def skip_foreign(
     return True if what in ("class", "exception") and not home.startswith("dtgfn") else None
 
 
+def name_aliases(
+    app: Any, what: str, name: str, thing: Any, options: Any, takes: str | None, gives: str | None
+) -> tuple[str | None, str | None]:
+    """Write an alias within a union by its name, which autodoc does only for one that is alone."""
+    forward = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
+    return takes and forward.sub(r"\1", takes), gives and forward.sub(r"\1", gives)
+
+
 def trim_code(app: Any, tree: nodes.document) -> None:
     """Drop the empty line that ends a doctest in Markdown, which a reader need not see."""
     for block in tree.findall(nodes.literal_block):
@@ -111,3 +126,4 @@ def setup(app: Any) -> None:
     """Connect what is too small for an extension of its own."""
     app.connect("doctree-read", trim_code)
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-process-signature", name_aliases)

@@ -16,10 +16,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas
 
-from dtgfn import infer, tree_text
+from dtgfn import average_outputs, infer, tree_text
+from dtgfn.leaves import CustomLeaf
 from dtgfn.plots import plot_importances
-from dtgfn.posterior.prediction import average_outputs
-from dtgfn.trees.custom_leaf import CustomLeaf
 
 # %%
 # The table

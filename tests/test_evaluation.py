@@ -9,7 +9,7 @@ from sklearn import metrics
 from sklearn.datasets import load_iris
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
-from dtgfn.evaluation import score_held_out
+from dtgfn.evaluation import evaluate
 
 QUICK = {"inference": "exact", "max_depth": 2, "n_thresholds": 9, "n_jobs": 1, "random_state": 0}
 
@@ -41,7 +41,7 @@ def detector():
 
 def test_scores_of_classes_are_those_of_the_benchmark(classifier, flowers):
     X, y = flowers[2:]
-    got = score_held_out(classifier, X, y)
+    got = evaluate(classifier, X, y)
     place = np.searchsorted(classifier.classes_, y)
     for name, value in classification_metrics(classifier.predict_proba(X), place).items():
         assert got[name] == pytest.approx(value, abs=1e-12), name
@@ -51,7 +51,7 @@ def test_scores_of_classes_are_those_of_the_benchmark(classifier, flowers):
 
 def test_reliability_and_confusion_count_every_row_once(classifier, flowers):
     X, y = flowers[2:]
-    got = score_held_out(classifier, X, y, n_bins=7)
+    got = evaluate(classifier, X, y, n_bins=7)
     assert sum(b["rows"] for b in got["reliability"]) == len(X)
     for b in got["reliability"]:
         assert b["low"] <= b["mean_probability"] <= b["high"]
@@ -67,7 +67,7 @@ def test_reliability_and_confusion_count_every_row_once(classifier, flowers):
 
 def test_scores_of_numbers(regressor, flowers):
     X, y = flowers[2].iloc[:, :3], flowers[2].iloc[:, 3]
-    got = score_held_out(regressor, X, y)
+    got = evaluate(regressor, X, y)
     prediction = regressor.predict(X)
     assert got["rmse"] == pytest.approx(metrics.root_mean_squared_error(y, prediction))
     assert got["mean_absolute_error"] == pytest.approx(metrics.mean_absolute_error(y, prediction))
@@ -82,26 +82,26 @@ def test_at_most_three_hundred_points_are_kept_but_all_count(regressor, flowers)
     X, y = flowers[2].iloc[:, :3], flowers[2].iloc[:, 3]
     order = np.random.default_rng(0).permutation(np.tile(np.arange(len(X)), 20))
     many = X.iloc[order]
-    got = score_held_out(regressor, many, y.iloc[order])
+    got = evaluate(regressor, many, y.iloc[order])
     assert got["rows"] == len(many) > 500
     assert len(got["points"]) == 300
     assert got["coverage_rows"] == 500
-    assert got["coverage"] == pytest.approx(score_held_out(regressor, X, y)["coverage"], abs=0.03)
-    assert got["rmse"] == pytest.approx(score_held_out(regressor, X, y)["rmse"])
+    assert got["coverage"] == pytest.approx(evaluate(regressor, X, y)["coverage"], abs=0.03)
+    assert got["rmse"] == pytest.approx(evaluate(regressor, X, y)["rmse"])
 
 
 def test_a_single_number_has_no_r2(regressor, flowers):
     X, y = flowers[2].iloc[:1, :3], flowers[2].iloc[:1, 3]
-    assert score_held_out(regressor, X, y)["r2"] is None
+    assert evaluate(regressor, X, y)["r2"] is None
 
 
 def test_anomalies_may_be_named_in_three_ways(detector):
     rng = np.random.default_rng(1)
     X = np.vstack([rng.normal(size=(40, 2)), rng.uniform(4, 8, size=(10, 2))])
     odd = np.repeat([False, True], [40, 10])
-    got = score_held_out(detector, X, odd)
-    assert got == score_held_out(detector, X, np.where(odd, -1, 1))
-    assert got == score_held_out(detector, X, odd.astype(int))
+    got = evaluate(detector, X, odd)
+    assert got == evaluate(detector, X, np.where(odd, -1, 1))
+    assert got == evaluate(detector, X, odd.astype(int))
     score = -detector.score_samples(X)
     assert got["auroc"] == metrics.roc_auc_score(odd, score) > 0.95
     assert got["average_precision"] == metrics.average_precision_score(odd, score)
@@ -112,7 +112,7 @@ def test_anomalies_may_be_named_in_three_ways(detector):
 
 
 def test_without_anomalies_nothing_can_be_ranked(detector):
-    got = score_held_out(detector, np.zeros((3, 2)), [1, 1, 1])
+    got = evaluate(detector, np.zeros((3, 2)), [1, 1, 1])
     assert got["anomalies"] == 0
     assert got["auroc"] is got["average_precision"] is got["f1"] is None
 
@@ -120,26 +120,26 @@ def test_without_anomalies_nothing_can_be_ranked(detector):
 def test_labels_are_matched_as_a_file_would_spell_them():
     model = DTGFNClassifier(**QUICK).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
     for y in ([0, 1], [0.0, 1.0], ["0", "1"], np.array([False, True]).astype(int)):
-        assert score_held_out(model, [[1.0], [2.0]], y)["accuracy"] == 1.0
+        assert evaluate(model, [[1.0], [2.0]], y)["accuracy"] == 1.0
 
 
 def test_what_cannot_be_scored_is_told_in_a_sentence(classifier, regressor, detector, flowers):
     X, y = flowers[2:]
     with pytest.raises(ValueError, match=r"X has 50 rows and y has 49 values"):
-        score_held_out(classifier, X, y[1:])
+        evaluate(classifier, X, y[1:])
     with pytest.raises(ValueError, match=r"'tulip', no class of the model; it knows 'setosa'"):
-        score_held_out(classifier, X, np.where(y == "setosa", "tulip", y))
+        evaluate(classifier, X, np.where(y == "setosa", "tulip", y))
     with pytest.raises(ValueError, match="y is None"):
-        score_held_out(classifier, X, None)
+        evaluate(classifier, X, None)
     with pytest.raises(ValueError, match="'red', which is not a number"):
-        score_held_out(regressor, X.iloc[:, :3], np.array(["red"] * len(X)))
+        evaluate(regressor, X.iloc[:, :3], np.array(["red"] * len(X)))
     with pytest.raises(ValueError, match=r"'0', '2', '-1'; give 1 for normal rows"):
-        score_held_out(detector, np.zeros((3, 2)), [0, 2, -1])
+        evaluate(detector, np.zeros((3, 2)), [0, 2, -1])
     with pytest.raises(ValueError, match=r"'0', '1', '-1'; give 1 for normal rows"):
-        score_held_out(detector, np.zeros((3, 2)), [0, 1, -1])
+        evaluate(detector, np.zeros((3, 2)), [0, 1, -1])
     with pytest.raises(ValueError, match="n_bins=0"):
-        score_held_out(classifier, X, y, n_bins=0)
+        evaluate(classifier, X, y, n_bins=0)
     with pytest.raises(ValueError, match="feature names"):
-        score_held_out(classifier, X.iloc[:, :2], y)
+        evaluate(classifier, X.iloc[:, :2], y)
     with pytest.raises(TypeError, match="cannot be scored"):
-        score_held_out(metrics, X, y)
+        evaluate(metrics, X, y)

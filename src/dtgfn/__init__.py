@@ -11,59 +11,99 @@ array(['no'], dtype='<U3')
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 # What is to happen at a fork must be known before it.
 import dtgfn._support.forks as _forks  # noqa: F401
-from dtgfn._version import __version__
+from dtgfn._support.lazy_exports import lazy_exports
+from dtgfn._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from dtgfn.data.table_files import read_table
-    from dtgfn.engines.exact import BudgetExceeded
-    from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
-    from dtgfn.explain.text import tree_text
-    from dtgfn.inference.infer import infer
-    from dtgfn.inference.select import select
-    from dtgfn.posterior.tree_posterior import TreePosterior
-    from dtgfn.storage.model_file import load, save
+    from dtgfn import datasets as datasets
+    from dtgfn import diagnostics as diagnostics
+    from dtgfn import engines as engines
+    from dtgfn import explain as explain
+    from dtgfn import export as export
+    from dtgfn import leaves as leaves
+    from dtgfn import plots as plots
+    from dtgfn import report as report
+    from dtgfn._support.archive import StorageError as StorageError
+    from dtgfn._support.budget import BudgetExceeded as BudgetExceeded
+    from dtgfn.data.table_files import read_table as read_table
+    from dtgfn.estimators.anomaly import DTGFNAnomalyDetector as DTGFNAnomalyDetector
+    from dtgfn.estimators.classifier import DTGFNClassifier as DTGFNClassifier
+    from dtgfn.estimators.regressor import DTGFNRegressor as DTGFNRegressor
+    from dtgfn.evaluation import evaluate as evaluate
+    from dtgfn.explain.text import tree_text as tree_text
+    from dtgfn.inference.bagging import infer_bagged as infer_bagged
+    from dtgfn.inference.extend import extend_posterior as extend_posterior
+    from dtgfn.inference.extend import reweigh as reweigh
+    from dtgfn.inference.infer import infer as infer
+    from dtgfn.inference.select import Selection as Selection
+    from dtgfn.inference.select import log_prior_mass as log_prior_mass
+    from dtgfn.inference.select import select as select
+    from dtgfn.inference.temperature import choose_temperature as choose_temperature
+    from dtgfn.inference.temperature import leave_one_out as leave_one_out
+    from dtgfn.posterior.moments import Variance as Variance
+    from dtgfn.posterior.prediction import Predictor as Predictor
+    from dtgfn.posterior.prediction import average_outputs as average_outputs
+    from dtgfn.posterior.tree_posterior import TreePosterior as TreePosterior
+    from dtgfn.posterior.uncertainty import Uncertainty as Uncertainty
+    from dtgfn.posterior.uncertainty import credible_interval as credible_interval
+    from dtgfn.posterior.uncertainty import uncertainty as uncertainty
+    from dtgfn.storage.model_file import load as load
+    from dtgfn.storage.model_file import save as save
 
-# Loaded on first use, so that `import dtgfn` (and `dtgfn --help`) costs next to nothing.
-_HOMES = {
-    "BudgetExceeded": "dtgfn.engines.exact",
-    "DTGFNAnomalyDetector": "dtgfn.estimators",
-    "DTGFNClassifier": "dtgfn.estimators",
-    "DTGFNRegressor": "dtgfn.estimators",
-    "TreePosterior": "dtgfn.posterior.tree_posterior",
-    "infer": "dtgfn.inference.infer",
-    "load": "dtgfn.storage.model_file",
-    "read_table": "dtgfn.data.table_files",
-    "save": "dtgfn.storage.model_file",
-    "select": "dtgfn.inference.select",
-    "tree_text": "dtgfn.explain.text",
-}
-
-__all__ = [
-    "BudgetExceeded",
-    "DTGFNAnomalyDetector",
-    "DTGFNClassifier",
-    "DTGFNRegressor",
-    "TreePosterior",
-    "__version__",
-    "infer",
-    "load",
-    "read_table",
-    "save",
-    "select",
-    "tree_text",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'dtgfn' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "estimators.classifier": ("DTGFNClassifier",),
+        "estimators.regressor": ("DTGFNRegressor",),
+        "estimators.anomaly": ("DTGFNAnomalyDetector",),
+        "data.table_files": ("read_table",),
+        "inference.infer": ("infer",),
+        "inference.bagging": ("infer_bagged",),
+        "inference.extend": (
+            "extend_posterior",
+            "reweigh",
+        ),
+        "inference.select": (
+            "Selection",
+            "log_prior_mass",
+            "select",
+        ),
+        "inference.temperature": (
+            "choose_temperature",
+            "leave_one_out",
+        ),
+        "posterior.tree_posterior": ("TreePosterior",),
+        "posterior.prediction": (
+            "Predictor",
+            "average_outputs",
+        ),
+        "posterior.uncertainty": (
+            "Uncertainty",
+            "credible_interval",
+            "uncertainty",
+        ),
+        "posterior.moments": ("Variance",),
+        "evaluation": ("evaluate",),
+        "explain.text": ("tree_text",),
+        "storage.model_file": (
+            "load",
+            "save",
+        ),
+        "_support.archive": ("StorageError",),
+        "_support.budget": ("BudgetExceeded",),
+    },
+    packages=(
+        "datasets",
+        "diagnostics",
+        "engines",
+        "explain",
+        "export",
+        "leaves",
+        "plots",
+        "report",
+    ),
+)

@@ -24,7 +24,7 @@ MOST_INTERVALS = 500  # each is a quantile of a mixture over all trees, which ta
 Truth = npt.NDArray[Any]
 
 
-def score_held_out(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, Any]:
+def evaluate(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, Any]:
     """Score a model on held-out rows X [n, columns] with targets y [n]; all values are plain JSON.
 
     Parameters
@@ -58,7 +58,7 @@ def score_held_out(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, An
     --------
     >>> from dtgfn import DTGFNClassifier
     >>> model = DTGFNClassifier(inference="exact", max_depth=1).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
-    >>> score_held_out(model, [[1.1], [1.9]], [0, 0])["accuracy"]
+    >>> evaluate(model, [[1.1], [1.9]], [0, 0])["accuracy"]
     0.5
 
     """

@@ -1,6 +1,27 @@
-"""The door to leaf models: what leaves may hold, and how to write one."""
+"""Leaf models: what leaves may hold, and how to write one."""
 
-from dtgfn.trees.custom_leaf import CustomLeaf
-from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf, log_marginal
+from __future__ import annotations
 
-__all__ = ["CustomLeaf", "DirichletLeaf", "LeafModel", "NormalLeaf", "log_marginal"]
+from typing import TYPE_CHECKING
+
+from dtgfn._support.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from dtgfn.trees.custom_leaf import CustomLeaf as CustomLeaf
+    from dtgfn.trees.leaves import DirichletLeaf as DirichletLeaf
+    from dtgfn.trees.leaves import LeafModel as LeafModel
+    from dtgfn.trees.leaves import NormalLeaf as NormalLeaf
+    from dtgfn.trees.leaves import log_marginal as log_marginal
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "trees.custom_leaf": ("CustomLeaf",),
+        "trees.leaves": (
+            "DirichletLeaf",
+            "LeafModel",
+            "NormalLeaf",
+            "log_marginal",
+        ),
+    },
+)

@@ -14,7 +14,7 @@ from command_line import dtgfn, one_sentence, write_tables
 from sklearn.datasets import load_iris
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, load, save
-from dtgfn.diagnostics.doubts import compare
+from dtgfn.diagnostics import compare
 from dtgfn.export import export
 from dtgfn.report import Report
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from dtgfn.cli.data import app
 from dtgfn.cli.options import MisuseError
 from dtgfn.data.tables import TableError
-from dtgfn.datasets import ENTRIES
+from dtgfn.datasets.registry import ENTRIES
 
 RUN = CliRunner()
 

@@ -11,7 +11,7 @@ import pytest
 from command_line import dtgfn, one_sentence, write_tables
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, save
-from dtgfn._support.archive import write_container
+from dtgfn._support.archive_writing import write_archive
 from dtgfn.cli.app import main
 from dtgfn.cli.messages import sentence_of
 from dtgfn.storage.model_file import KIND, VERSION
@@ -36,8 +36,8 @@ def folder(tmp_path_factory):
     save(bare, path / "bare.dtgfn")
     normal = pd.read_csv(path / "normal.csv")
     save(DTGFNAnomalyDetector(n_trees=3, random_state=0).fit(normal), path / "detector.dtgfn")
-    write_container(path / "newer.dtgfn", KIND, VERSION + 1, {}, {})
-    write_container(path / "other.dtgfn", "something", 1, {}, {})
+    write_archive(path / "newer.dtgfn", KIND, VERSION + 1, {}, {})
+    write_archive(path / "other.dtgfn", "something", 1, {}, {})
     whole = (path / "model.dtgfn").read_bytes()
     (path / "cut.dtgfn").write_bytes(whole[: len(whole) // 2])
     (path / "empty.csv").write_text("")
@@ -88,7 +88,7 @@ FILES = [
     (1, "predict sub new.csv", "'sub' is a directory"),
     (1, "predict model.dtgfn few.csv", "The table lacks 'colour', which the model is fitted with"),
     (1, "predict model.dtgfn text.csv", "'age' was a number in training but now holds 'old'"),
-    (1, "predict bare.dtgfn new.csv", "knows 2 columns by their place, but the table has 3; leave"),
+    (1, "predict bare.dtgfn new.csv", "knows 2 columns by their position, but the table has 3"),
     (1, "predict model.dtgfn new.csv --keep idd", "no column 'idd'; did you mean 'id'?"),
     (1, "predict model.dtgfn new.csv --out new.csv", "would overwrite its own input"),
     (2, "predict model.dtgfn new.csv --out p.xlsx", "The suffix of --out 'p.xlsx' is not one of"),
@@ -123,7 +123,7 @@ FILES = [
     (2, "export model.dtgfn --format onnx", "--format onnx is not text; name a file with --out"),
     (2, "export model.dtgfn --out tree.png", "The suffix of --out 'tree.png' is not one of .txt"),
     (2, "export model.dtgfn --tree bst", "--tree bst names no tree; give best, consensus, all or"),
-    (1, "export model.dtgfn --tree 100000", "is out of range; give a place from 0 to 999"),
+    (1, "export model.dtgfn --tree 100000", "is out of range; give an index from 0 to 999"),
     (1, "export model.dtgfn --tree all --format dot", "dot shows one tree, not all; give another"),
     (1, "export detector.dtgfn", "whose trees have no one posterior to export"),
     (2, "demo --table irsi", "--table irsi is not known; give one of iris, wine, breast-cancer"),
@@ -297,11 +297,11 @@ def test_no_room_on_the_disk_leaves_nothing_behind(line, folder, tmp_path, monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_model_of_a_bare_array_says_that_places_count(folder, monkeypatch):
+def test_a_model_of_a_bare_array_says_that_positions_count(folder, monkeypatch):
     monkeypatch.chdir(folder)
     done = dtgfn("predict", "bare.dtgfn", "new.csv", "--drop", "id")
     assert done.returncode == 0
-    assert "columns count by their place: 'age', 'colour'" in done.stderr
+    assert "columns count by their position: 'age', 'colour'" in done.stderr
     assert len(done.stdout.splitlines()) == 21
 
 

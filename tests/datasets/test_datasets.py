@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dtgfn.data.tables import TableError
-from dtgfn.datasets import ENTRIES, fetch, load_dataset, lookup, whereabouts
+from dtgfn.datasets import fetch, load_dataset, lookup
 from dtgfn.datasets.convert import convert
 from dtgfn.datasets.fetch import cache_folder
-from dtgfn.datasets.registry import Entry, Source
+from dtgfn.datasets.lookup import whereabouts
+from dtgfn.datasets.registry import ENTRIES, Entry, Source
 from dtgfn.datasets.values import csv_text, digest, read_csv
 
 DATA = os.environ.get("DTGFN_DATA_DIR")

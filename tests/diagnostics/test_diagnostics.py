@@ -20,7 +20,7 @@ from scipy.stats import genpareto
 from sklearn.datasets import load_wine
 
 import dtgfn
-from dtgfn.diagnostics.doubts import (
+from dtgfn.diagnostics import (
     UntrustworthyFit,
     compare,
     distinct_share,

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtgfn import infer
-from dtgfn.diagnostics.doubts import referee_doubts, trust
-from dtgfn.diagnostics.verdict import verdict
+from dtgfn.diagnostics import trust, verdict
+from dtgfn.diagnostics.judgement import referee_doubts
 from dtgfn.engines import referee as referee_module
 from dtgfn.engines.referee import held_share, referee, rule_on, seeming_share
 from dtgfn.trees.batch import from_splits

@@ -28,7 +28,7 @@ from dtgfn.anomaly.background import (
 )
 from dtgfn.anomaly.density import spacing
 from dtgfn.data.tables import as_table, take
-from dtgfn.diagnostics.doubts import UntrustworthyFit
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.inference.infer import ENGINES
 from dtgfn.trees.batch import from_splits, route
 

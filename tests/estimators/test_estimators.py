@@ -17,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dtgfn
-import dtgfn.diagnostics.doubts
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.data.tables import split_column
 from dtgfn.posterior import prediction

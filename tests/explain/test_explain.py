@@ -25,16 +25,20 @@ from dtgfn.cli.summary import summarise, summary_text
 from dtgfn.data.binning import Binner, ColumnSpec, encode
 from dtgfn.data.tables import as_table
 from dtgfn.engines.exact import infer_exact
-from dtgfn.explain.conditions import (
+from dtgfn.explain import consensus_tree, distinct_rules, leaf_rules
+from dtgfn.explain.column_importance import (
+    co_occurrence,
+    column_gains,
+    effective_trees,
+    importances,
+)
+from dtgfn.explain.rules import (
     Turn,
     condition_text,
     gather_conditions,
     met_text,
     paths_to_leaves,
 )
-from dtgfn.explain.consensus import consensus_tree
-from dtgfn.explain.importances import co_occurrence, column_gains, effective_trees, importances
-from dtgfn.explain.rules import distinct_rules, leaf_rules
 from dtgfn.explain.text import decision_path, tree_text
 from dtgfn.explain.tree_set import take_trees
 from dtgfn.inference.bagging import Bags

@@ -6,7 +6,7 @@ import pytest
 import sklearn.inspection
 
 from dtgfn import DTGFNClassifier, DTGFNRegressor
-from dtgfn.explain.partial_dependence import column_bins, partial_dependence
+from dtgfn.explain.column_dependence import column_bins, partial_dependence
 
 
 def table(n_rows=80):

@@ -15,7 +15,7 @@ from random_posterior import make_posterior, mixed_frame, numeric_frame
 from dtgfn import DTGFNClassifier
 from dtgfn.data.binning import encode
 from dtgfn.data.tables import as_table
-from dtgfn.explain.shapley import shap_values
+from dtgfn.explain import shap_values
 from dtgfn.explain.tree_set import take_trees
 from dtgfn.posterior.prediction import average_trees
 

@@ -23,9 +23,10 @@ from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, infer
 from dtgfn._support.printable import visible
 from dtgfn.data.binning import encode
 from dtgfn.data.tables import as_table
-from dtgfn.explain.shapley import shap_values
+from dtgfn.explain import shap_values
 from dtgfn.explain.tree_set import take_trees
-from dtgfn.export import FORMATS, dot, export, from_json, mermaid
+from dtgfn.export import dot, export, from_json, mermaid
+from dtgfn.export.formats import FORMATS
 from dtgfn.posterior.prediction import average_trees, leaf_probabilities
 from dtgfn.trees.batch import route
 from dtgfn.trees.leaves import DirichletLeaf
@@ -81,7 +82,7 @@ def test_unknown_formats_and_trees_are_refused_in_a_sentence():
         export(posterior, "dot", trees="all")
     with pytest.raises(ValueError, match=r"'worst' names no tree; give 'best', 'consensus'"):
         export(posterior, "json", trees="worst")
-    with pytest.raises(ValueError, match=r"tree=1000 is out of range; give a place from 0 to 999"):
+    with pytest.raises(ValueError, match=r"tree=1000 is out of range; give an index from 0 to 999"):
         export(posterior, "text", trees=1000)
     with pytest.raises(ValueError, match=r"tree is a batch of 2 trees; give a batch of one"):
         export(posterior, "mermaid", trees=posterior.trees[:2])

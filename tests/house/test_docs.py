@@ -61,6 +61,7 @@ def parse(words):
 
 
 PROGRAMS = {"python3", "python", "pip", "cat", "head", "ruff", "mypy", "sphinx-build", "echo"}
+PROGRAMS |= {"lint-imports", "nox", "pre-commit"}
 
 
 @pytest.mark.parametrize("words", list(shell_commands()))
@@ -112,7 +113,8 @@ def test_every_page_is_in_the_navigation():
         reached.add(page)
         for block in fences(DOCS / f"{page}.md", r"\{toctree\}"):
             entries = [line.strip() for line in block.splitlines()]
-            waiting += [entry for entry in entries if entry and not entry.startswith(":")]
+            pages = [entry for entry in entries if entry and not entry.startswith(":")]
+            waiting += [(Path(page).parent / entry).as_posix() for entry in pages]
     assert reached == {path.relative_to(DOCS).with_suffix("").as_posix() for path in PAGES}
 
 

@@ -26,7 +26,7 @@ from dtgfn._support.progress import silent
 from dtgfn._support.threads import Halting, anyhow, in_order
 from dtgfn._support.turns import GRACE, Deadline, Pace, take_turns
 from dtgfn.data.binning import distinct_codes
-from dtgfn.diagnostics.doubts import UntrustworthyFit
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.mcmc import engine as mcmc
 from dtgfn.engines.smc import engine as smc
 from dtgfn.engines.smc.sweep import make_workspace, start_sweep

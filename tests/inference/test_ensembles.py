@@ -6,7 +6,7 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 
 from dtgfn import DTGFNClassifier, DTGFNRegressor, infer, load, save
-from dtgfn.explain.importances import effective_trees, importances
+from dtgfn.explain.column_importance import effective_trees, importances
 
 X, Y = load_wine(return_X_y=True)
 TRAIN, TEST, Y_TRAIN, Y_TEST = train_test_split(X, Y, test_size=0.3, random_state=0)

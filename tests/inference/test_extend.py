@@ -15,7 +15,7 @@ import dtgfn
 from dtgfn import DTGFNClassifier, DTGFNRegressor
 from dtgfn.data.binning import encode
 from dtgfn.data.tables import as_table
-from dtgfn.diagnostics.doubts import UntrustworthyFit
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.engines.gfn.engine import infer_gfn

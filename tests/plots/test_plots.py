@@ -27,9 +27,9 @@ from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.patches import FancyBboxPatch, Rectangle  # noqa: E402
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, plots  # noqa: E402
-from dtgfn.diagnostics.distances import top_trees  # noqa: E402
-from dtgfn.evaluation import score_held_out  # noqa: E402
-from dtgfn.explain.importances import importances  # noqa: E402
+from dtgfn.diagnostics import top_trees  # noqa: E402
+from dtgfn.evaluation import evaluate  # noqa: E402
+from dtgfn.explain import importances  # noqa: E402
 from dtgfn.explain.tree_set import take_trees  # noqa: E402
 from dtgfn.plots.overlay import lay_over  # noqa: E402
 from dtgfn.trees.batch import from_splits  # noqa: E402
@@ -250,7 +250,7 @@ def test_sampled_frequencies_stand_against_exact_probabilities(sampled, model):
 def test_calibration_draws_the_bins_of_the_held_out_scores(model):
     X, y = iris()
     ax = plots.plot_calibration(model, X, y, n_bins=5, ax=axes())
-    bins = score_held_out(model, X, y, n_bins=5)["reliability"]
+    bins = evaluate(model, X, y, n_bins=5)["reliability"]
     dots = ax.lines[1]
     assert dots.get_xdata() == pytest.approx([each["mean_probability"] for each in bins])
     assert dots.get_ydata() == pytest.approx([each["share_right"] for each in bins])

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.cli.summary import summarise, summary_text
-from dtgfn.diagnostics.doubts import trust
-from dtgfn.diagnostics.verdict import verdict
+from dtgfn.diagnostics import trust, verdict
 from dtgfn.posterior.tree_posterior import check_possible, sampled_posterior
 from dtgfn.trees.batch import from_splits
 from dtgfn.trees.leaves import DirichletLeaf

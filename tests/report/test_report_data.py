@@ -20,17 +20,16 @@ import dtgfn
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn._support.archive import StorageError
 from dtgfn.data.binning import encode
-from dtgfn.diagnostics.distances import top_trees
-from dtgfn.diagnostics.doubts import UntrustworthyFit
-from dtgfn.diagnostics.items import trust_items
+from dtgfn.diagnostics import UntrustworthyFit, top_trees
+from dtgfn.diagnostics.judgement import trust_items
 from dtgfn.explain.column_labels import code_value, split_unit, values_of_codes
-from dtgfn.explain.nodes import node_log_marginals
+from dtgfn.explain.tree_set import node_log_marginals
 from dtgfn.posterior.prediction import Predictor
 from dtgfn.posterior.tree_posterior import sampled_posterior
 from dtgfn.posterior.uncertainty import uncertainty
-from dtgfn.report.example_rows import table_of
-from dtgfn.report.gather import gather, n_bytes
-from dtgfn.report.training_curves import training_curves
+from dtgfn.report.explorer import table_of
+from dtgfn.report.posterior_facts import training_curves
+from dtgfn.report.report import gather, n_bytes
 from dtgfn.trees.batch import route
 from dtgfn.trees.equivalent_cuts import equivalence_keys, equivalent_cuts, log_n_equivalent
 

@@ -1,4 +1,4 @@
-"""container.py: what is written comes back, whole or not at all, and hostile files are refused."""
+"""archive: what is written comes back, complete or not at all, and hostile files are refused."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dtgfn._support import archive as container
-from dtgfn._support.archive import Contents, StorageError, read_container, write_container
+from dtgfn._support import archive as archive_module
+from dtgfn._support import archive_writing
+from dtgfn._support.archive import Contents, StorageError, read_archive
+from dtgfn._support.archive_writing import write_archive
 
 CODES = ["?", "i1", "u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8"]
 META = {"depth": 3, "names": ["a", "b"], "scale": 0.1, "nothing": None, "on": True}
@@ -41,14 +43,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def write(path: Path, meta: Any = None, arrays: Any = None, version: int = 1) -> bytes:
-    write_container(
+    write_archive(
         path, "model", version, META if meta is None else meta, ARRAYS if arrays is None else arrays
     )
     return path.read_bytes()
 
 
 def read(path: Path, **options: Any) -> Contents:
-    return read_container(path, "model", 1, **options)
+    return read_archive(path, "model", 1, **options)
 
 
 def npy(array: Any, version: tuple[int, int] | None = None) -> bytes:
@@ -190,7 +192,7 @@ def test_numpy_scalars_and_tuples_in_meta(path: Path) -> None:
 
 def test_older_versions_are_read_and_say_so(path: Path) -> None:
     write(path, version=2)
-    assert read_container(str(path), "model", 5).version == 2
+    assert read_archive(str(path), "model", 5).version == 2
 
 
 def test_equal_content_makes_equal_bytes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,12 +287,12 @@ def test_odd_metas_are_not_written(path: Path, meta: Any, words: str) -> None:
 
 
 def test_the_limits_of_writing_and_reading_agree(path: Path) -> None:
-    meta = {"a": nested(container.MAX_JSON_DEPTH - 2)}
-    arrays = {f"{i:0100}": np.zeros(0, np.uint8) for i in range(container.MAX_ENTRIES - 2)}
+    meta = {"a": nested(archive_module.MAX_JSON_DEPTH - 2)}
+    arrays = {f"{i:0100}": np.zeros(0, np.uint8) for i in range(archive_module.MAX_ENTRIES - 2)}
     write(path, meta, arrays)
     assert same(read(path), meta, arrays)
     with pytest.raises(StorageError, match="too deeply"):
-        write(path, {"a": nested(container.MAX_JSON_DEPTH - 1)})
+        write(path, {"a": nested(archive_module.MAX_JSON_DEPTH - 1)})
     with pytest.raises(StorageError, match="cannot hold 9999 arrays"):
         write(path, arrays={**arrays, "one_more": np.zeros(0)})
 
@@ -300,7 +302,7 @@ def test_the_limits_of_writing_and_reading_agree(path: Path) -> None:
 )
 def test_odd_kinds_and_versions_are_not_written(path: Path, kind: Any, version: Any) -> None:
     with pytest.raises(StorageError, match="cannot"):
-        write_container(path, kind, version, {}, {})
+        write_archive(path, kind, version, {}, {})
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
@@ -335,7 +337,7 @@ def test_a_failure_in_the_middle_leaves_no_trace(
     path: Path, monkeypatch: pytest.MonkeyPatch, where: str, failure: BaseException, existing: bool
 ) -> None:
     before = write(path, {"old": 1}) if existing else None
-    original = container._write_array
+    original = archive_writing._write_array
 
     def fail(*arguments: Any) -> None:
         if where == "array" and arguments[1] != "x":
@@ -345,7 +347,7 @@ def test_a_failure_in_the_middle_leaves_no_trace(
 
     owner, name = {
         "fsync": (os, "fsync"),
-        "array": (container, "_write_array"),
+        "array": (archive_writing, "_write_array"),
         "replace": (Path, "replace"),
     }[where]
     with monkeypatch.context() as patch:
@@ -443,7 +445,7 @@ def test_a_wrong_checksum(path: Path) -> None:
 
 
 def test_other_kinds_and_newer_versions(path: Path) -> None:
-    write_container(path, "policy", 1, {}, {})
+    write_archive(path, "policy", 1, {}, {})
     refused(path, "holds a dtgfn 'policy', not a 'model'")
     write(path, version=3)
     refused(path, "was written by a newer dtgfn (format 3, this one reads up to 1); upgrade dtgfn.")
@@ -624,7 +626,7 @@ def test_honest_numbers_that_shrink_that_much_are_written_plainly(
 ) -> None:
     arrays = {"x": np.zeros(100_000), "y": np.arange(5)}
     small = len(write(path, arrays=arrays))
-    monkeypatch.setattr(container, "_HARMLESS", 1000)
+    monkeypatch.setattr(archive_module, "_HARMLESS", 1000)
     assert len(write(path, arrays=arrays)) > 800_000 > 100 * small
     assert same(read(path), META, arrays)
 
@@ -637,7 +639,7 @@ def test_what_cannot_be_read_back_replaces_nothing(path: Path) -> None:
         raise ValueError("is odd.")
 
     with pytest.raises(StorageError) as caught:
-        write_container(path, "model", 1, {"new": 1}, {}, check=refuse)
+        write_archive(path, "model", 1, {"new": 1}, {}, check=refuse)
     assert str(caught.value) == f"{str(path)!r} is left as it was: what was to be written is odd."
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]

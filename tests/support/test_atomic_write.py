@@ -9,7 +9,7 @@ import time
 import pytest
 
 from dtgfn._support import atomic_write as whole_files
-from dtgfn._support.atomic_write import replacing, write_whole
+from dtgfn._support.atomic_write import replacing, write_atomically
 
 DIES = """
 import os, sys
@@ -34,7 +34,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
     others = [tmp_path / name for name in (".dtgfn-notes.tmp", ".dtgfn-0123456789abcdef", "x.tmp")]
     for path in others:
         path.write_text("mine")
-    write_whole(tmp_path / "b", b"whole")
+    write_atomically(tmp_path / "b", b"whole")
     assert not left.exists()
     assert {path.name for path in tmp_path.iterdir()} == {"b", *(path.name for path in others)}
 
@@ -42,8 +42,8 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
 def test_a_living_writer_keeps_its_file(tmp_path):
     with replacing(tmp_path / "a") as stream:
         stream.write(b"slow")
-        write_whole(tmp_path / "b", b"quick")
-        write_whole(tmp_path / "a", b"early")
+        write_atomically(tmp_path / "b", b"quick")
+        write_atomically(tmp_path / "a", b"early")
     assert (tmp_path / "a").read_bytes() == b"slow"
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
 
@@ -51,8 +51,8 @@ def test_a_living_writer_keeps_its_file(tmp_path):
 def test_many_writers_do_not_take_each_other_for_dead(tmp_path):
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from dtgfn._support.atomic_write import write_whole\n"
-        "for k in range(200):\n    write_whole(Path(sys.argv[1]), b'x' * 1000)\n"
+        "from dtgfn._support.atomic_write import write_atomically\n"
+        "for k in range(200):\n    write_atomically(Path(sys.argv[1]), b'x' * 1000)\n"
     )
     running = [
         subprocess.Popen([sys.executable, "-c", code, tmp_path / f"file{k % 2}"]) for k in range(4)
@@ -64,26 +64,26 @@ def test_many_writers_do_not_take_each_other_for_dead(tmp_path):
 def test_where_there_are_no_locks_only_old_files_are_left_over(tmp_path, monkeypatch):
     left = killed_in(tmp_path)
     monkeypatch.setattr(whole_files, "_lock", lambda descriptor: None)
-    write_whole(tmp_path / "b", b"whole")
+    write_atomically(tmp_path / "b", b"whole")
     assert left.exists()
     long_ago = time.time() - 2 * whole_files.LONG_AGO
     os.utime(left, (long_ago, long_ago))
-    write_whole(tmp_path / "b", b"whole")
+    write_atomically(tmp_path / "b", b"whole")
     assert not left.exists()
 
 
 def test_what_only_looks_left_over_stops_no_writer(tmp_path):
     name = ".dtgfn-0123456789abcdef.tmp"
     (tmp_path / name).mkdir()
-    write_whole(tmp_path / "b", b"whole")
+    write_atomically(tmp_path / "b", b"whole")
     (tmp_path / name).rmdir()
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / name)
-        write_whole(tmp_path / "b", b"whole")
+        write_atomically(tmp_path / "b", b"whole")
         (tmp_path / name).unlink()
     (tmp_path / "precious").write_text("kept")
     (tmp_path / name).symlink_to(tmp_path / "precious")
-    write_whole(tmp_path / "b", b"whole")
+    write_atomically(tmp_path / "b", b"whole")
     assert (tmp_path / "precious").read_text() == "kept"
 
 

@@ -17,7 +17,7 @@ from dtgfn import DTGFNClassifier, load, save
 from dtgfn._support.printable import visible, visible_json, visible_lines
 from dtgfn._support.progress import progress_bar
 from dtgfn.cli.outputs import csv_text
-from dtgfn.explain.rules import distinct_rules, leaf_rules
+from dtgfn.explain import distinct_rules, leaf_rules
 
 NAME, CATEGORY, LABEL = "a\x1b[2J\u202eb", "re\x07\x9bd\n", "=cmd|' /C calc'!\x1b[31m"
 EVIL = "\x1b\x07\x9b\u202e"

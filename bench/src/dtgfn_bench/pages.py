@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from dtgfn._support.atomic_write import write_whole
+from dtgfn._support.atomic_write import write_atomically
 from dtgfn.plots.colours import INK, PAPER
 from dtgfn_bench.experiment import Block, Figure
 from dtgfn_bench.markup import headings, html, inline, pipe_table, plain, slug
@@ -50,7 +50,7 @@ def write_page(
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for file_name, content in contents.items():
-        write_whole(folder / file_name, content.encode())
+        write_atomically(folder / file_name, content.encode())
         written.append(folder / file_name)
     return written
 

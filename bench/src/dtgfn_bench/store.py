@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dtgfn._support.atomic_write import write_whole
+from dtgfn._support.atomic_write import write_atomically
 from dtgfn_bench.experiment import Cell, Record
 
 
@@ -66,7 +66,7 @@ class Store:
             self._records = {record.key: record for record in _read(self.path)}
             self._records = {record.key: record for record in wanted(self)}
             content = b"".join(map(_line, self._records.values()))
-            write_whole(self.path, content)
+            write_atomically(self.path, content)
 
 
 @contextmanager

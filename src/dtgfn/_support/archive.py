@@ -1,7 +1,8 @@
-"""One file on disk: JSON and numpy arrays in a zip, written whole or not at all, read in distrust.
+"""The archive format, JSON and numpy arrays in a zip, and how to read one in distrust.
 
 Inside are header.json (kind, version, names of the arrays), meta.json and an arrays/NAME.npy for
-each array, so that any zip tool and ``numpy.load`` can open them too.
+each array, so that any zip tool and ``numpy.load`` can open them too. Nothing read is trusted;
+``archive_writing`` writes it.
 """
 
 from __future__ import annotations
@@ -13,37 +14,33 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dtgfn._support.atomic_write import replacing
-
-Array = npt.NDArray[Any]
+from dtgfn._support.arrays import Array
 
 MAX_ENTRIES = 10_000
 MAX_JSON_BYTES = 16 << 20  # parsed, JSON takes up to thirty times its length in memory
 MAX_JSON_DEPTH = 100
 
-_VERSIONS = range(1, 10**9)
-_CHUNK = 1 << 20
+VERSIONS = range(1, 10**9)
+CHUNK = 1 << 20
 _MAX_READ = 4 << 20  # more than the zip directory of MAX_ENTRIES names of ours can take
 _MAX_NPY_HEADER = 4096  # enough for 64 dimensions of 19 digits
 # Numbers of a model hardly shrink to a hundredth; what does is small, or is not compressed at all.
 _MOST_INFLATED, _HARMLESS = 100, 64 << 20
 _DEFLATE_RATIO = 1032  # 258 bytes out of two bits: deflate cannot do better
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
-_CODES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8")
+DTYPE_CODES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8")
 _LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}  # by version of the npy format
 # Dots stand between words only, so that no entry's name can hold "..".
-_NAME = re.compile(r"(?=.{1,100}\Z)[a-z0-9_]+(\.[a-z0-9_]+)*")
+ARRAY_NAME = re.compile(r"(?=.{1,100}\Z)[a-z0-9_]+(\.[a-z0-9_]+)*")
 # Exactly what numpy's writer writes. Matched, not evaluated: numpy's reader uses literal_eval,
 # which may warn, exhaust memory or overflow the C stack on a hostile header.
 _NPY_HEADER = re.compile(
@@ -57,53 +54,14 @@ class StorageError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """What a container holds."""
+    """What an archive holds."""
 
     version: int  # of the format it was written in
     meta: dict[str, Any]
     arrays: dict[str, Array]  # owned, C-contiguous, of native byte order
 
 
-def write_container(
-    path: str | Path,
-    kind: str,
-    version: int,
-    meta: dict[str, Any],
-    arrays: dict[str, Array],
-    check: Callable[[Contents], object] | None = None,
-) -> None:
-    """Write a file, or leave everything as it was; equal content makes equal bytes.
-
-    With ``check`` the new file is read back before it takes the place of an old one: what it holds
-    is handed to ``check``, which may refuse it by a ValueError.
-
-    ``version`` counts the caller's formats from 1.  ``meta`` is strict JSON: string keys and
-    finite numbers, also numpy's; tuples come back as lists.  The arrays hold booleans, integers
-    or floats of up to 8 bytes, under names such as "support.0.bits".
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_container(f"{folder}/a.dtgfn", "model", 1, {"depth": 3}, {"cuts": np.arange(4)})
-    ...     print([file.name for file in Path(folder).iterdir()])
-    ['a.dtgfn']
-    """
-    with _one_sentence(path, "written"):
-        _require(isinstance(kind, str), f"cannot be of the kind {kind!r}")
-        known = type(version) is int and version in _VERSIONS
-        _require(known, f"cannot have the version {version!r}")
-        _require(len(arrays) + 2 <= MAX_ENTRIES, f"cannot hold {len(arrays)} arrays")
-        codes = {name: _dtype_code(name, array) for name, array in arrays.items()}
-        header = {"kind": kind, "version": version, "arrays": sorted(arrays)}
-        texts = {"header.json": _to_json(header), "meta.json": _to_json(meta)}
-        again = None if check is None else partial(_read_back, kind, version, check)
-        with _replacing(Path(path).resolve(), again) as stream:
-            total = _write_archive(stream, texts, arrays, codes, zipfile.ZIP_DEFLATED)
-            if total > _most_bytes(stream.tell()):
-                stream.seek(0)
-                _write_archive(stream, texts, arrays, codes, zipfile.ZIP_STORED)
-
-
-def read_container(
+def read_archive(
     path: str | Path, kind: str, version: int, *, max_bytes: int = 2 << 30
 ) -> Contents:
     """Read a file of that kind, up to that version; no byte of it is executed or trusted.
@@ -112,18 +70,19 @@ def read_container(
     more than ``max_bytes`` of memory is refused before it does.
 
     >>> import tempfile
+    >>> from dtgfn._support.archive_writing import write_archive
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_container(f"{folder}/a.dtgfn", "model", 1, {"depth": 3}, {"cuts": np.arange(4)})
-    ...     read_container(f"{folder}/a.dtgfn", "model", 1)
+    ...     write_archive(f"{folder}/a.dtgfn", "model", 1, {"depth": 3}, {"cuts": np.arange(4)})
+    ...     read_archive(f"{folder}/a.dtgfn", "model", 1)
     Contents(version=1, meta={'depth': 3}, arrays={'cuts': array([0, 1, 2, 3])})
     """
     with (
-        _one_sentence(path, "read"),
+        one_sentence(path, "read"),
         _open_file(Path(path)) as stream,
         zipfile.ZipFile(stream) as archive,
     ):
         entries = _check_directory(archive, os.fstat(stream.fileno()).st_size, max_bytes)
-        _require("header.json" in entries, "is not a dtgfn model: it has no header.json")
+        require("header.json" in entries, "is not a dtgfn model: it has no header.json")
         header = _read_json(archive, entries["header.json"])
         names = _check_header(header, kind, version)
         expected = {"header.json", "meta.json", *(f"arrays/{name}.npy" for name in names)}
@@ -135,17 +94,8 @@ def read_container(
         return Contents(header["version"], meta, arrays)
 
 
-def _read_back(kind: str, version: int, check: Callable[[Contents], object], path: Path) -> None:
-    """Refuse a file, not yet in its place, that could not be read again."""
-    try:
-        check(read_container(path, kind, version))
-    except ValueError as error:
-        reason = str(error).removeprefix(f"{str(path)!r} ").rstrip(".")
-        raise StorageError(f"is left as it was: what was to be written {reason}") from error
-
-
 @contextmanager
-def _one_sentence(path: str | Path, verb: str) -> Iterator[None]:
+def one_sentence(path: str | Path, verb: str) -> Iterator[None]:
     """Let nothing out but a StorageError; one raised inside is what follows the path."""
     try:
         yield
@@ -161,7 +111,8 @@ def _one_sentence(path: str | Path, verb: str) -> Iterator[None]:
         raise StorageError(f"{str(path)!r} {verdict}: {reason}.") from error
 
 
-def _require(condition: bool, fault: str) -> None:
+def require(condition: bool, fault: str) -> None:
+    """Refuse a file by words that follow its name."""
     if not condition:
         raise StorageError(fault)
 
@@ -171,93 +122,14 @@ def _quote(text: str) -> str:
     return ascii(text if len(text) <= 90 else text[:90] + "...")
 
 
-@contextmanager
-def _replacing(target: Path, check: Callable[[Path], object] | None) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the target's place once it is complete and on disk."""
-    _require(not target.is_dir(), "is a directory")
-    new = not target.exists() and not target.is_symlink()  # a link to itself does not exist
-    _require(new or target.is_file(), "is not a regular file")
-    _require(target.parent.is_dir(), "cannot be written: its directory does not exist")
-    with replacing(target, check) as stream:
-        yield stream
-
-
-def _to_json(value: dict[str, Any]) -> bytes:
-    """Return strict JSON that the reader will accept."""
-    _require(isinstance(value, dict), "cannot be written: its meta is not a dictionary")
-    try:
-        text = json.dumps(value, allow_nan=False, sort_keys=True, default=_to_python).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise StorageError(f"cannot be written: its meta is not strict JSON ({error})") from error
-    _require(len(text) <= MAX_JSON_BYTES, f"cannot be written: its meta takes {len(text)} bytes")
-    _check_tree(value, "cannot be written: its meta")
-    return text
-
-
-def _to_python(value: object) -> Any:
-    if isinstance(value, np.bool_ | np.integer | np.float16 | np.float32):
-        return value.item()
-    raise TypeError(f"it holds a {type(value).__name__}")
-
-
-def _dtype_code(name: str, array: Array) -> str:
-    """Return the little-endian code of an array's type, or refuse the array or its name."""
-    named = isinstance(name, str) and _NAME.fullmatch(name)
-    _require(bool(named), f"cannot hold an array named {name!r}")
-    # A masked array would lose its mask without a word.
-    plain = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
-    _require(plain, f"cannot hold {name}: it is a {type(array).__name__}, not a plain array")
-    code = array.dtype.str.replace(">", "<") if array.dtype.isnative else array.dtype.str
-    _require(code in _CODES, f"cannot hold {name}: its type is {array.dtype}")
-    _require(_is_sane(array.shape), f"cannot hold {name}: its shape is {array.shape}")
-    return code
-
-
-def _is_sane(shape: tuple[int, ...]) -> bool:
+def is_sane(shape: tuple[int, ...]) -> bool:
     """Tell whether the sides of an empty array, which no amount of data backs, are modest."""
     return 0 not in shape or max(shape) < 1 << 31
 
 
-def _most_bytes(file_size: int) -> int:
+def most_bytes(file_size: int) -> int:
     """How much a file of this size may hold."""
     return max(_HARMLESS, _MOST_INFLATED * file_size)
-
-
-def _write_archive(
-    stream: IO[bytes],
-    texts: dict[str, bytes],
-    arrays: dict[str, Array],
-    codes: dict[str, str],
-    method: int,
-) -> int:
-    """Write all entries; return how many bytes they hold."""
-    with zipfile.ZipFile(stream, "w", method) as archive:
-        for entry, text in texts.items():
-            _write_entry(archive, entry, b"", memoryview(text))
-        for name in sorted(arrays):
-            _write_array(archive, name, codes[name], arrays[name])
-        return sum(info.file_size for info in archive.infolist())
-
-
-def _write_array(archive: zipfile.ZipFile, name: str, code: str, array: Array) -> None:
-    header = io.BytesIO()
-    facts = {"descr": code, "fortran_order": False, "shape": array.shape}
-    np.lib.format.write_array_header_1_0(header, facts)
-    data = np.ascontiguousarray(array, np.dtype(code)).reshape(-1).view(np.uint8).data
-    _write_entry(archive, f"arrays/{name}.npy", header.getvalue(), data)
-
-
-def _write_entry(archive: zipfile.ZipFile, entry: str, head: bytes, body: memoryview) -> None:
-    """Add an entry whose bytes depend on its content only: no time, no platform."""
-    info = zipfile.ZipInfo(entry)  # of 1980
-    info.create_system = 3
-    info.external_attr = (stat.S_IFREG | 0o644) << 16
-    info.compress_type = archive.compression
-    info.file_size = len(head) + len(body)  # decides whether the entry needs zip64
-    with archive.open(info, "w") as stream:
-        stream.write(head)
-        for start in range(0, len(body), _CHUNK):
-            stream.write(body[start : start + _CHUNK])
 
 
 class _ShortReads(io.BufferedReader):
@@ -266,19 +138,19 @@ class _ShortReads(io.BufferedReader):
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or size < 0:
             size = _MAX_READ
-        _require(size <= _MAX_READ, f"has more than {MAX_ENTRIES} entries or endless names")
+        require(size <= _MAX_READ, f"has more than {MAX_ENTRIES} entries or endless names")
         return super().read(size)
 
 
 @contextmanager
 def _open_file(path: Path) -> Iterator[_ShortReads]:
     status = path.stat()
-    _require(not stat.S_ISDIR(status.st_mode), "is a directory")
-    _require(stat.S_ISREG(status.st_mode), "is not a regular file")  # a pipe would block
-    _require(status.st_size > 0, "is empty")
+    require(not stat.S_ISDIR(status.st_mode), "is a directory")
+    require(stat.S_ISREG(status.st_mode), "is not a regular file")  # a pipe would block
+    require(status.st_size > 0, "is empty")
     with _ShortReads(io.FileIO(path)) as stream:
-        _require(stream.read(4) == b"PK\x03\x04", "is not a dtgfn model")
-        _require(zipfile.is_zipfile(stream), "is damaged: its end is missing")
+        require(stream.read(4) == b"PK\x03\x04", "is not a dtgfn model")
+        require(zipfile.is_zipfile(stream), "is damaged: its end is missing")
         yield stream
 
 
@@ -287,44 +159,44 @@ def _check_directory(
 ) -> dict[str, zipfile.ZipInfo]:
     """Return the entries by name if nothing about them is odd; none is opened yet."""
     infos = archive.infolist()
-    _require(len(infos) <= MAX_ENTRIES, f"has {len(infos)} entries, more than {MAX_ENTRIES}")
+    require(len(infos) <= MAX_ENTRIES, f"has {len(infos)} entries, more than {MAX_ENTRIES}")
     entries: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
         name = info.orig_filename  # zipfile shortens and rewrites the other one
         entry = f"has an entry {_quote(name)}"
         odd = name != info.filename or re.search(r"^/|\.\.|[\\:\x00-\x1f]", name)
-        _require(not odd, f"{entry}, which is an unsafe name")
-        _require(name not in entries, f"{entry} twice")
+        require(not odd, f"{entry}, which is an unsafe name")
+        require(name not in entries, f"{entry} twice")
         mode = stat.S_IFMT(info.external_attr >> 16)
-        _require(mode in (0, stat.S_IFREG), f"{entry}, which is not a regular file")
-        _require(not info.flag_bits & _ENCRYPTED, f"{entry}, which is encrypted")
+        require(mode in (0, stat.S_IFREG), f"{entry}, which is not a regular file")
+        require(not info.flag_bits & _ENCRYPTED, f"{entry}, which is encrypted")
         ratio = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: _DEFLATE_RATIO}
-        _require(info.compress_type in ratio, f"{entry}, compressed by an unknown method")
+        require(info.compress_type in ratio, f"{entry}, compressed by an unknown method")
         # What an entry declares will be allocated, so it must at least be possible.
         most = min(info.compress_size, file_size) * ratio[info.compress_type]
-        _require(info.file_size <= most, f"{entry}, which declares an impossible size")
+        require(info.file_size <= most, f"{entry}, which declares an impossible size")
         entries[name] = info
     total = sum(info.file_size for info in infos)
-    _require(total <= max_bytes, f"holds {total} bytes, more than the limit of {max_bytes}")
+    require(total <= max_bytes, f"holds {total} bytes, more than the limit of {max_bytes}")
     swollen = (
         f"holds {total} bytes in a file of {file_size}, more than a model's numbers can shrink"
     )
-    _require(total <= _most_bytes(file_size), swollen)
+    require(total <= most_bytes(file_size), swollen)
     return entries
 
 
 def _check_header(header: dict[str, Any], kind: str, version: int) -> list[str]:
     """Return the names of the arrays if the file is one that the caller can read."""
     found, written, names = (header.get(key) for key in ("kind", "version", "arrays"))
-    if not isinstance(found, str) or type(written) is not int or written not in _VERSIONS:
+    if not isinstance(found, str) or type(written) is not int or written not in VERSIONS:
         raise StorageError("is damaged: its header does not say what it holds")
-    _require(found == kind, f"holds a dtgfn {_quote(found)}, not a {kind!r}")
+    require(found == kind, f"holds a dtgfn {_quote(found)}, not a {kind!r}")
     newer = f"(format {written}, this one reads up to {version})"
-    _require(written <= version, f"was written by a newer dtgfn {newer}; upgrade dtgfn")
+    require(written <= version, f"was written by a newer dtgfn {newer}; upgrade dtgfn")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise StorageError("is damaged: its header does not list its arrays")
-    distinct = len(set(names)) == len(names) and all(_NAME.fullmatch(name) for name in names)
-    _require(distinct, "is damaged: its header lists an array twice or under a wrong name")
+    distinct = len(set(names)) == len(names) and all(ARRAY_NAME.fullmatch(name) for name in names)
+    require(distinct, "is damaged: its header lists an array twice or under a wrong name")
     return names
 
 
@@ -337,17 +209,17 @@ def _open_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
 
 def _fill(target: memoryview, stream: IO[bytes], what: str) -> None:
     """Read just what the target holds, in chunks, up to the entry's end and its checksum."""
-    for start in range(0, len(target), _CHUNK):
-        wanted = min(_CHUNK, len(target) - start)
+    for start in range(0, len(target), CHUNK):
+        wanted = min(CHUNK, len(target) - start)
         chunk = stream.read(wanted)
-        _require(len(chunk) == wanted, f"{what} is shorter than it declares")
+        require(len(chunk) == wanted, f"{what} is shorter than it declares")
         target[start : start + wanted] = chunk
-    _require(not stream.read(1), f"{what} is longer than it declares")
+    require(not stream.read(1), f"{what} is longer than it declares")
 
 
 def _read_json(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any]:
     what = f"is damaged: {info.filename}"
-    _require(info.file_size <= MAX_JSON_BYTES, f"{what} declares {info.file_size} bytes")
+    require(info.file_size <= MAX_JSON_BYTES, f"{what} declares {info.file_size} bytes")
     text = bytearray(info.file_size)
     with _open_entry(archive, info) as stream:
         _fill(memoryview(text), stream, what)
@@ -360,7 +232,7 @@ def _read_json(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> dict[str, Any
         raise StorageError(f"{what} is not strict JSON ({_quote(str(error))})") from error
     if not isinstance(value, dict):
         raise StorageError(f"{what} is not a JSON object")
-    _check_tree(value, what)
+    check_nesting(value, what)
     return value
 
 
@@ -378,19 +250,19 @@ def _finite(text: str) -> float:
     return value
 
 
-def _check_tree(value: object, what: str) -> None:
+def check_nesting(value: object, what: str) -> None:
     """Refuse deep nesting, and keys that JSON would turn into strings, level by level."""
     level = [value]
     for _ in range(MAX_JSON_DEPTH):
         below: list[object] = []
         for parent in level:
             if isinstance(parent, dict):
-                _require(all(isinstance(key, str) for key in parent), f"{what} has odd keys")
+                require(all(isinstance(key, str) for key in parent), f"{what} has odd keys")
                 below.extend(parent.values())
             elif isinstance(parent, list | tuple):
                 below.extend(parent)
         level = below
-    _require(not level, f"{what} is nested too deeply")
+    require(not level, f"{what} is nested too deeply")
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
@@ -399,12 +271,12 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
         dtype, fortran, shape, length = _read_npy_header(stream, what)
         # Before anything is allocated or inflated: the two sizes in the file must agree.
         size = length + math.prod(shape) * dtype.itemsize
-        _require(size == info.file_size, f"{what} does not have the size its shape needs")
+        require(size == info.file_size, f"{what} does not have the size its shape needs")
         array: Array = np.empty(shape[::-1] if fortran else shape, dtype)
         data = array.reshape(-1).view(np.uint8)
         _fill(data.data, stream, what)
     # numpy takes for granted that a boolean is 0 or 1.
-    _require(dtype.kind != "b" or data.max(initial=0) <= 1, f"{what} has odd booleans")
+    require(dtype.kind != "b" or data.max(initial=0) <= 1, f"{what} has odd booleans")
     if fortran:  # never by our writer
         array = array.T.copy(order="C")
     return array.astype(dtype.newbyteorder("="), copy=False)
@@ -415,14 +287,14 @@ def _read_npy_header(
 ) -> tuple[np.dtype[Any], bool, tuple[int, ...], int]:
     """Return the type, whether columns come first, the shape, and the length of all this."""
     prefix, length_bytes = stream.read(6), _LENGTH_BYTES.get(stream.read(2), 0)
-    _require(prefix == b"\x93NUMPY" and length_bytes > 0, f"{what} is not a numpy array")
+    require(prefix == b"\x93NUMPY" and length_bytes > 0, f"{what} is not a numpy array")
     length = int.from_bytes(stream.read(length_bytes), "little")
-    _require(length <= _MAX_NPY_HEADER, f"{what} has a header of {length} bytes")
+    require(length <= _MAX_NPY_HEADER, f"{what} has a header of {length} bytes")
     match = _NPY_HEADER.fullmatch(stream.read(length).decode("latin-1"))
     if match is None:
         raise StorageError(f"{what} has a header that is not numpy's")
     code, fortran, sizes = match.groups()
-    _require(code in map(repr, _CODES), f"{what} is of the type {_quote(code)}")
+    require(code in map(repr, DTYPE_CODES), f"{what} is of the type {_quote(code)}")
     shape = tuple(int(size) for size in sizes.split(",") if size.strip())
-    _require(str(shape) == f"({sizes})" and _is_sane(shape), f"{what} has an odd shape")
+    require(str(shape) == f"({sizes})" and is_sane(shape), f"{what} has an odd shape")
     return np.dtype(code.strip("'")), fortran == "True", shape, 8 + length_bytes + length

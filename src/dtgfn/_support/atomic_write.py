@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, whoever else writes them too."""
+"""Atomic writes: a file is complete or not there at all, whoever else writes it too."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ def _lock(descriptor: int) -> bool | None:
     return True
 
 
-def write_whole(target: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all.
+def write_atomically(target: Path, content: bytes) -> None:
+    """Write a file so that it is complete or not there at all.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_whole(Path(folder) / "note.txt", b"done")
+    ...     write_atomically(Path(folder) / "note.txt", b"done")
     ...     (Path(folder) / "note.txt").read_text()
     'done'
 

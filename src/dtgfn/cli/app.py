@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-import dtgfn
+from dtgfn._version import __version__
 from dtgfn.cli import data
 from dtgfn.cli.console import note, open_streams
 from dtgfn.cli.demo import demo
@@ -108,7 +108,7 @@ def _tell(error: Exception) -> int:
 
 def _version(value: bool) -> None:
     if value:
-        typer.echo(f"dtgfn {dtgfn.__version__}")
+        typer.echo(f"dtgfn {__version__}")
         raise typer.Exit
 
 

@@ -14,7 +14,7 @@ app = typer.Typer(help="The tables of the paper: list and fetch.", no_args_is_he
 
 def _complete(incomplete: str) -> list[str]:
     """Offer tables to a shell."""
-    from dtgfn.datasets import ENTRIES
+    from dtgfn.datasets.registry import ENTRIES
 
     return [name for name in ENTRIES if name.startswith(incomplete)]
 
@@ -57,7 +57,8 @@ def fetch_tables(
 
     """
     from dtgfn.data.tables import TableError
-    from dtgfn.datasets import ENTRIES, find_entry, load_dataset, whereabouts
+    from dtgfn.datasets.lookup import load_dataset, whereabouts
+    from dtgfn.datasets.registry import ENTRIES, find_entry
 
     if every == bool(names):
         raise MisuseError("Name the tables to fetch, or give --all.")
@@ -75,7 +76,8 @@ def fetch_tables(
 
 
 def _tables() -> list[dict[str, Any]]:
-    from dtgfn.datasets import ENTRIES, whereabouts
+    from dtgfn.datasets.lookup import whereabouts
+    from dtgfn.datasets.registry import ENTRIES
 
     return [
         {

@@ -78,9 +78,14 @@ def demo(
         write_page(report, make_report(model, X_test, y_test, title, shown))
     if as_json:
         print_json(summary)
-        return
-    say(summary_text(summary, phrase=in_flags))
-    say(f"\nAveraged over all trees. {held_out_text(summary['held_out'])}")
+    else:
+        say(summary_text(summary, phrase=in_flags))
+        say(f"\nAveraged over all trees. {held_out_text(summary['held_out'])}")
+        _say_next(out, report)
+
+
+def _say_next(out: Path | None, report: Path | None) -> None:
+    """Say what was written, and what to do next."""
     if out is not None:
         say(f"\nWritten to {out}; next:  dtgfn diagnose {out}")
     if report is not None:

@@ -42,7 +42,7 @@ def diagnose(
       dtgfn diagnose model.dtgfn --exact --time-budget 30
 
     """
-    from dtgfn.diagnostics.verdict import verdict
+    from dtgfn.diagnostics.judgement import verdict
 
     seconds = read_value("--time-budget", time_budget, number)
     if not seconds > 0:
@@ -50,22 +50,22 @@ def diagnose(
     posterior = load_with_posterior(model, "judge").posterior_
     shown = not (as_json or quiet)
     truth = _exact(posterior, seconds, shown) if exact else None
-    told: dict[str, Any] = {"engine": posterior.engine, **verdict(posterior, truth)}
+    judged: dict[str, Any] = {"engine": posterior.engine, **verdict(posterior, truth)}
     if truth is not None:
         from dtgfn._support.progress import progress_bar
-        from dtgfn.diagnostics.doubts import compare
+        from dtgfn.diagnostics.exact_distance import compare
 
         with progress_bar(shown) as progress:
             progress("comparing", None)
             comparison = compare(posterior, truth)
-        told["comparison"] = comparison.to_dict()
+        judged["comparison"] = comparison.to_dict()
     if as_json:
-        print_json(told)
+        print_json(judged)
     else:
-        _print(told)
-        if "comparison" in told:
+        _print(judged)
+        if "comparison" in judged:
             say(f"\n{comparison.summary()}")
-    if strict and told["level"] != "good":
+    if strict and judged["level"] != "good":
         raise typer.Exit(1)
 
 
@@ -101,10 +101,10 @@ def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosteri
         return None
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print(judged: dict[str, Any]) -> None:
     """Write levels, numbers and sentences."""
-    say(f"  {told['sentence']}", head=paint(told["level"].upper(), COLOURS[told["level"]]))
-    for item in told["items"]:
+    say(f"  {judged['sentence']}", head=paint(judged["level"].upper(), COLOURS[judged["level"]]))
+    for item in judged["items"]:
         level = paint(f"{item['level']:<7}", COLOURS[item["level"]])
         say(f"  {item['name']}: {item['text']}", head=f"\n{level}")
         say(textwrap.fill(in_flags(item["sentence"]), WIDTH, initial_indent=" " * 9,

@@ -12,7 +12,7 @@ from dtgfn._support.printable import visible_json
 from dtgfn.cli.console import say, say_data
 from dtgfn.cli.models import load_with_posterior
 from dtgfn.cli.options import MisuseError, Model, Quiet
-from dtgfn.cli.outputs import SafeCsv, check_out, check_safe_csv, table_bytes, write_whole
+from dtgfn.cli.outputs import SafeCsv, check_out, check_safe_csv, table_bytes, write_atomically
 from dtgfn.cli.parameters import check_choice, complete
 
 # Of each format the suffixes that tell it.
@@ -42,7 +42,7 @@ def export(
     tree: Annotated[
         str,
         typer.Option(
-            help="best, consensus, all of them weighted, or the place of a sampled tree.",
+            help="best, consensus, all of them weighted, or the index of a sampled tree.",
             autocompletion=complete(TREES),
         ),
     ] = "best",
@@ -65,6 +65,22 @@ def export(
     """
     from dtgfn._support.progress import progress_bar
 
+    chosen = _checked_format(model, out, format, safe_csv)
+    which = _which(tree)
+    fitted = load_with_posterior(model, "export")
+    with progress_bar(not quiet) as progress:
+        progress(f"writing {chosen}", None)
+        content = _content(fitted, chosen, which, Path(out), safe_csv)
+    if out == "-":
+        text = content.decode().rstrip("\n") + "\n"
+        say_data(visible_json(text) if chosen == "json" else text)
+    else:
+        write_atomically(Path(out), content)
+        say(f"Written to {out}")
+
+
+def _checked_format(model: Path, out: str, format: str | None, safe_csv: bool) -> str:
+    """Name of the format; refuse one that does not fit the other options."""
     chosen = format or _format_of(out)
     if chosen == "sklearn":
         raise MisuseError(
@@ -77,17 +93,7 @@ def export(
         raise MisuseError("--format onnx is not text; name a file with --out.")
     if out != "-":
         check_out(Path(out), model)
-    which = _which(tree)
-    fitted = load_with_posterior(model, "export")
-    with progress_bar(not quiet) as progress:
-        progress(f"writing {chosen}", None)
-        content = _content(fitted, chosen, which, Path(out), safe_csv)
-    if out == "-":
-        text = content.decode().rstrip("\n") + "\n"
-        say_data(visible_json(text) if chosen == "json" else text)
-    else:
-        write_whole(Path(out), content)
-        say(f"Written to {out}")
+    return chosen
 
 
 def _format_of(out: str) -> str:
@@ -108,7 +114,7 @@ def _which(tree: str) -> int | str:
         return tree
     if tree.isdecimal():
         return int(tree)
-    raise MisuseError(f"--tree {tree} names no tree; give {', '.join(TREES)} or a place from 0.")
+    raise MisuseError(f"--tree {tree} names no tree; give {', '.join(TREES)} or an index from 0.")
 
 
 def _content(model: Any, format: str, which: int | str, out: Path, safe_csv: bool) -> bytes:

@@ -31,36 +31,41 @@ if TYPE_CHECKING:
 MANY_LABELS = 50  # numbers that are hardly classes any more
 
 
+Out = Annotated[Path, typer.Option(help="Model file to write.", show_default=False)]
+Predicted = Annotated[str | None, typer.Option(help="Column to predict.", show_default=False)]
+Task = Annotated[
+    str,
+    typer.Option(
+        help="Predict classes, predict numbers, or find anomalies.",
+        metavar="|".join(TASKS),
+        autocompletion=complete(tuple(TASKS)),
+    ),
+]
+HeldOut = Annotated[
+    str | None, typer.Option(help="Table of other rows to score on.", show_default=False)
+]
+TestSize = Annotated[
+    str | None,
+    typer.Option(
+        help="Share of the rows to set aside and score on.", metavar="<float>", show_default=False
+    ),
+]
+Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas.")]
+SampleWeight = Annotated[
+    str | None, typer.Option(help="Column of row weights.", show_default=False)
+]
+
+
 @with_parameters
 def fit(
     data: Data,
-    out: Annotated[Path, typer.Option(help="Model file to write.", show_default=False)],
-    target: Annotated[
-        str | None, typer.Option(help="Column to predict.", show_default=False)
-    ] = None,
-    task: Annotated[
-        str,
-        typer.Option(
-            help="Predict classes, predict numbers, or find anomalies.",
-            metavar="|".join(TASKS),
-            autocompletion=complete(tuple(TASKS)),
-        ),
-    ] = "classify",
-    held_out: Annotated[
-        str | None, typer.Option(help="Table of other rows to score on.", show_default=False)
-    ] = None,
-    test_size: Annotated[
-        str | None,
-        typer.Option(
-            help="Share of the rows to set aside and score on.",
-            metavar="<float>",
-            show_default=False,
-        ),
-    ] = None,
-    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
-    sample_weight: Annotated[
-        str | None, typer.Option(help="Column of row weights.", show_default=False)
-    ] = None,
+    out: Out,
+    target: Predicted = None,
+    task: Task = "classify",
+    held_out: HeldOut = None,
+    test_size: TestSize = None,
+    drop: Drop = "",
+    sample_weight: SampleWeight = None,
     text_columns: TextColumns = "",
     separator: Separator = None,
     as_json: AsJson = False,
@@ -82,17 +87,11 @@ def fit(
       dtgfn fit normal.csv --task anomalies --n-trees 100 --out detector.dtgfn
 
     """
-    from dtgfn.cli.summary import summarise, summary_text
-    from dtgfn.storage.model_file import check_replaceable, save
-
     share = None if test_size is None else read_value("--test-size", test_size, number)
     _check_choices(task, target, share, held_out)
     _check_roles(target, sample_weight, names(drop))
     values, shown = read_parameters(parameters), not (as_json or quiet)
-    check_out(out, *filter(None, (data, held_out)))
-    check_replaceable(out)
-    if values.get("checkpoint") == out:
-        raise MisuseError(f"--checkpoint and --out are both {str(out)!r}; name two files.")
+    _check_files(out, data, held_out, values.get("checkpoint"))
     model, as_text = _estimator(task, values, verbose=shown), names(text_columns)
     table = inputs.read(data, separator, as_text, shown)
     rows = _training_rows(inputs.drop(table, names(drop)), target, sample_weight, task)
@@ -105,23 +104,8 @@ def fit(
         say(f"Columns: {inputs.kinds_text(rows.table)}")
     if "class_weight" in values:
         model.class_weight = inputs.by_label(values["class_weight"], sorted(set(rows.y)))
-    with noted_warnings():
-        model.fit(rows.table, rows.y, sample_weight=rows.weight)
-    save(model, out)
-    interrupted = getattr(getattr(model, "posterior_", None), "interrupted", False)
-    if interrupted:
-        note(f"interrupted: training ended early; {str(out)!r} holds what was learned by then.")
-        others = None
-    summary: dict[str, Any] = {**summarise(model), "out": str(out)}
-    if others is not None:
-        summary["held_out"] = score(model, *others, shown)
-    if as_json:
-        print_json(summary)
-    else:
-        say(summary_text(summary, phrase=in_flags))
-        if "held_out" in summary:
-            say(f"\n{held_out_text(summary['held_out'])}")
-        say(f"\nWritten to {out}")
+    interrupted = _fit_and_save(model, rows, out)
+    _print_summary(model, out, None if interrupted else others, as_json, shown)
     if interrupted:
         raise typer.Exit(130)
 
@@ -132,6 +116,47 @@ class _Rows(NamedTuple):
     table: Table
     y: Any
     weight: Any
+
+
+def _check_files(out: Path, data: str, held_out: str | None, checkpoint: Path | None) -> None:
+    """Refuse, before any work, a file that cannot or must not be written."""
+    from dtgfn.storage.model_file import check_replaceable
+
+    check_out(out, *filter(None, (data, held_out)))
+    check_replaceable(out)
+    if checkpoint == out:
+        raise MisuseError(f"--checkpoint and --out are both {str(out)!r}; name two files.")
+
+
+def _fit_and_save(model: Any, rows: _Rows, out: Path) -> bool:
+    """Fit a model and write it; tell whether training was interrupted."""
+    from dtgfn.storage.model_file import save
+
+    with noted_warnings():
+        model.fit(rows.table, rows.y, sample_weight=rows.weight)
+    save(model, out)
+    interrupted = bool(getattr(getattr(model, "posterior_", None), "interrupted", False))
+    if interrupted:
+        note(f"interrupted: training ended early; {str(out)!r} holds what was learned by then.")
+    return interrupted
+
+
+def _print_summary(
+    model: Any, out: Path, others: tuple[Table, Any] | None, as_json: bool, shown: bool
+) -> None:
+    """Print what was learned, and its scores on other rows if there are some."""
+    from dtgfn.cli.summary import summarise, summary_text
+
+    summary: dict[str, Any] = {**summarise(model), "out": str(out)}
+    if others is not None:
+        summary["held_out"] = score(model, *others, shown)
+    if as_json:
+        print_json(summary)
+        return
+    say(summary_text(summary, phrase=in_flags))
+    if "held_out" in summary:
+        say(f"\n{held_out_text(summary['held_out'])}")
+    say(f"\nWritten to {out}")
 
 
 def _check_choices(

@@ -141,10 +141,10 @@ def columns_for(model: Any, table: Table) -> Table:
     if table.n_columns != len(wanted):
         raise ValueError(
             f"The model was fitted without column names and knows {len(wanted)} columns by their "
-            f"place, but the table has {table.n_columns}; leave out the others with --drop."
+            f"position, but the table has {table.n_columns}; leave out the others with --drop."
         )
     note(
-        "the model was fitted without column names, so columns count by their place: "
+        "the model was fitted without column names, so columns count by their position: "
         f"{listing(table.names)}."
     )
     renamed = zip(wanted, table.columns, strict=True)

@@ -1,4 +1,4 @@
-"""Files that a command writes: checked before the work, whole or not at all."""
+"""Files that a command writes: checked before the work, complete or not at all."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ def _defused(cell: object) -> object:
     return f"'{cell}"
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    from dtgfn._support.atomic_write import write_whole as write
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that it is complete or not there at all."""
+    from dtgfn._support.atomic_write import write_atomically as write
 
     try:
         write(path, content)

@@ -20,7 +20,7 @@ from dtgfn.cli.outputs import (
     check_table_suffix,
     csv_text,
     table_bytes,
-    write_whole,
+    write_atomically,
 )
 from dtgfn.cli.parameters import check_choice, complete, number, read_value, weights
 
@@ -33,41 +33,50 @@ AT_ONCE = 10_000  # rows between two steps of the bar
 LEVEL = 0.9
 
 
+Out = Annotated[
+    str, typer.Option(help="CSV, TSV, gzip of these or Parquet to write; - for stdout.")
+]
+Interval = Annotated[
+    str | None,
+    typer.Option(
+        metavar="<float>",
+        help="Add bounds that hold with this probability; numbers have 0.9 anyway.",
+        show_default=False,
+    ),
+]
+WithUncertainty = Annotated[
+    bool, typer.Option("--uncertainty", help="Add the uncertainty and its parts.")
+]
+OneTree = Annotated[
+    str | None,
+    typer.Option(
+        help="best: the most probable tree predicts alone.",
+        show_default=False,
+        autocompletion=complete(("best",)),
+    ),
+]
+ClassPrior = Annotated[
+    str | None,
+    typer.Option(
+        help="How frequent classes are now: uniform, or as in yes=0.2,no=0.8.",
+        show_default=False,
+        autocompletion=complete(("uniform",)),
+    ),
+]
+Keep = Annotated[str, typer.Option(help="Columns to copy, with commas.")]
+Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas.")]
+
+
 def predict(
     model: Model,
     data: Data,
-    out: Annotated[
-        str, typer.Option(help="CSV, TSV, gzip of these or Parquet to write; - for stdout.")
-    ] = "-",
-    interval: Annotated[
-        str | None,
-        typer.Option(
-            metavar="<float>",
-            help="Add bounds that hold with this probability; numbers have 0.9 anyway.",
-            show_default=False,
-        ),
-    ] = None,
-    uncertainty: Annotated[
-        bool, typer.Option("--uncertainty", help="Add the uncertainty and its parts.")
-    ] = False,
-    tree: Annotated[
-        str | None,
-        typer.Option(
-            help="best: the most probable tree predicts alone.",
-            show_default=False,
-            autocompletion=complete(("best",)),
-        ),
-    ] = None,
-    class_prior: Annotated[
-        str | None,
-        typer.Option(
-            help="How frequent classes are now: uniform, or as in yes=0.2,no=0.8.",
-            show_default=False,
-            autocompletion=complete(("uniform",)),
-        ),
-    ] = None,
-    keep: Annotated[str, typer.Option(help="Columns to copy, with commas.")] = "",
-    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
+    out: Out = "-",
+    interval: Interval = None,
+    uncertainty: WithUncertainty = False,
+    tree: OneTree = None,
+    class_prior: ClassPrior = None,
+    keep: Keep = "",
+    drop: Drop = "",
     separator: Separator = None,
     safe_csv: SafeCsv = False,
     as_json: AsJson = False,
@@ -109,7 +118,7 @@ def predict(
         return
     frame = _beside(copies, pandas.concat(list(pieces)))
     if out != "-":
-        write_whole(Path(out), table_bytes(frame, Path(out), safe_csv))
+        write_atomically(Path(out), table_bytes(frame, Path(out), safe_csv))
     if as_json:
         print_json({"rows": len(frame), "out": out, "predictions": frame.to_dict("records")})
     else:
@@ -188,9 +197,9 @@ def _predictions(
     with progress_bar(shown) as progress:
         for first in range(0, table.n_rows, AT_ONCE):
             progress("predicting", first / table.n_rows)
-            places = np.arange(first, min(first + AT_ONCE, table.n_rows))
-            frame = _answers(model, take(table, places), asked)
-            yield frame.set_index(places)
+            indices = np.arange(first, min(first + AT_ONCE, table.n_rows))
+            frame = _answers(model, take(table, indices), asked)
+            yield frame.set_index(indices)
 
 
 def _answers(model: Any, rows: Table, asked: _Question) -> pandas.DataFrame:

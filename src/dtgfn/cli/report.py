@@ -10,7 +10,7 @@ import typer
 from dtgfn.cli.console import print_json, say
 from dtgfn.cli.models import load_model
 from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet, Separator, Target
-from dtgfn.cli.outputs import check_out, write_whole
+from dtgfn.cli.outputs import check_out, write_atomically
 from dtgfn.cli.scores import read_for_model
 
 if TYPE_CHECKING:
@@ -85,4 +85,4 @@ def check_page(path: Path, *inputs: str | Path) -> None:
 
 def write_page(path: Path, made: Report) -> None:
     """Write a report as HTML."""
-    write_whole(path, made.to_html().encode())
+    write_atomically(path, made.to_html().encode())

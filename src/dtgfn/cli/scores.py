@@ -72,11 +72,11 @@ def _read(
 def score(model: Any, rows: Table, truth: Any, progress: bool) -> dict[str, Any]:
     """Score a model on rows that it has not seen; exact averages of many rows take a while."""
     from dtgfn._support.progress import progress_bar
-    from dtgfn.evaluation import score_held_out
+    from dtgfn.evaluation import evaluate
 
     with progress_bar(progress) as show:
         show("scoring held-out rows", None)
-        return score_held_out(model, rows, truth)
+        return evaluate(model, rows, truth)
 
 
 def held_out_text(scores: dict[str, Any]) -> str:

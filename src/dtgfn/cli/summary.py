@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.printable import visible
-from dtgfn.diagnostics.verdict import verdict
+from dtgfn.diagnostics.judgement import verdict
 from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain.text import tree_text

@@ -59,11 +59,30 @@ def read_table(
     will do.  ``text_columns`` stay text, as codes such as 007 must; names that the file does not
     have do not matter.
 
+    Parameters
+    ----------
+    source : str or path
+        The file; "-" is standard input.
+    separator : str or None
+        What stands between cells.
+    text_columns : collection of str
+        Columns that stay text.
+    progress : function
+        Told the stage, and how much of it is done.
+
+    Returns
+    -------
+    Table
+        Named columns of numbers, booleans or categories.
+
+    Examples
+    --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "trees.csv")
     >>> _ = path.write_text("height,kind\n3.5,oak\n,ash\n")
     >>> [(column.kind, column.values.tolist()) for column in read_table(path).columns]
     [('number', [3.5, nan]), ('category', ['oak', 'ash'])]
+
     """
     if str(source) == "-":
         return _read_standard_input(separator, text_columns)

@@ -1,7 +1,19 @@
 """The paper's tables by name: found, or fetched, and checked."""
 
-from dtgfn.datasets.lookup import load_dataset, whereabouts
-from dtgfn.datasets.registry import ENTRIES, Entry, find_entry
-from dtgfn.datasets.values import Dataset
+from __future__ import annotations
 
-__all__ = ["ENTRIES", "Dataset", "Entry", "find_entry", "load_dataset", "whereabouts"]
+from typing import TYPE_CHECKING
+
+from dtgfn._support.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from dtgfn.datasets.lookup import load_dataset as load_dataset
+    from dtgfn.datasets.values import Dataset as Dataset
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "datasets.lookup": ("load_dataset",),
+        "datasets.values": ("Dataset",),
+    },
+)

@@ -1,4 +1,4 @@
-"""Tables from public sources into the cache: checked, and written whole or not at all."""
+"""Tables from public sources into the cache: checked, and written complete or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from dtgfn._support.atomic_write import write_whole
+from dtgfn._support.atomic_write import write_atomically
 from dtgfn.data.tables import TableError
 from dtgfn.datasets.convert import convert
 from dtgfn.datasets.registry import Entry, Source
@@ -93,8 +93,8 @@ def _reason(error: Exception, source: Source) -> str:
         return f"answered {error.code}"
     if isinstance(error, http.client.IncompleteRead):
         return f"cut short, {len(error.partial):,} bytes came"
-    told = error.reason if isinstance(error, urllib.error.URLError) else error
-    text = " ".join(str(told).split()).removeprefix(source.url).strip().rstrip(".")
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    text = " ".join(str(reason).split()).removeprefix(source.url).strip().rstrip(".")
     return text or type(error).__name__
 
 
@@ -102,7 +102,7 @@ def _keep(path: Path, text: str) -> None:
     """Write a table into a folder, which is made if need be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text.encode())
+        write_atomically(path, text.encode())
     except OSError as error:
         raise TableError(
             f"{path.name} cannot be kept in {str(path.parent)!r} ({error.strerror}); set "

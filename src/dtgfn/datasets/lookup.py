@@ -12,15 +12,30 @@ from dtgfn.datasets.values import Dataset, make_dataset, read_csv
 
 
 def load_dataset(name: str, *, tell: Tell = tell_on_stderr) -> Dataset:
-    """A table of the paper by name: see `dtgfn.datasets.registry.ENTRIES`.
+    """A table of the paper by name: see ``dtgfn data list``.
 
     It comes from scikit-learn if that ships it, else from the folder DTGFN_DATA_DIR, else from the
     cache (DTGFN_CACHE_DIR, or the platform's folder), else it is downloaded into the cache, which
     ``tell`` hears of.  Wherever it comes from, its values are checked.
 
+    Parameters
+    ----------
+    name : str
+        Name of the table.
+    tell : function
+        Told, in a sentence, of a download.
+
+    Returns
+    -------
+    Dataset
+        Its rows, labels and names.
+
+    Examples
+    --------
     >>> wine = load_dataset("wine")
     >>> wine.X.shape, wine.class_names
     ((178, 13), ('class_0', 'class_1', 'class_2'))
+
     """
     entry = find_entry(name)
     if entry.shipped is not None:

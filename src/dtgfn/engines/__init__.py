@@ -1,1 +1,61 @@
-"""Engines that turn rows and a score into a posterior over trees."""
+"""Engines that turn rows and a score into a posterior over trees, and what they work on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtgfn._support.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from dtgfn.engines.contract import Engine as Engine
+    from dtgfn.engines.contract import Run as Run
+    from dtgfn.engines.exact.engine import ExactSolution as ExactSolution
+    from dtgfn.engines.exact.engine import infer_exact as infer_exact
+    from dtgfn.engines.gfn.callbacks import Callback as Callback
+    from dtgfn.engines.gfn.settings import Settings as Settings
+    from dtgfn.engines.gfn.trackers import MLflowTracker as MLflowTracker
+    from dtgfn.engines.gfn.trackers import TensorBoardTracker as TensorBoardTracker
+    from dtgfn.engines.gfn.trackers import WandbTracker as WandbTracker
+    from dtgfn.engines.mcmc.engine import infer_mcmc as infer_mcmc
+    from dtgfn.engines.smc.engine import infer_smc as infer_smc
+    from dtgfn.posterior.prediction import CountedTrees as CountedTrees
+    from dtgfn.trees.batch import TreeBatch as TreeBatch
+    from dtgfn.trees.flat_trees import WeightedTrees as WeightedTrees
+    from dtgfn.trees.flat_trees import average as average
+    from dtgfn.trees.score import Rows as Rows
+    from dtgfn.trees.score import Score as Score
+    from dtgfn.trees.score import log_reward as log_reward
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "engines.contract": (
+            "Engine",
+            "Run",
+        ),
+        "engines.exact.engine": (
+            "ExactSolution",
+            "infer_exact",
+        ),
+        "engines.gfn.settings": ("Settings",),
+        "engines.gfn.callbacks": ("Callback",),
+        "engines.gfn.trackers": (
+            "MLflowTracker",
+            "TensorBoardTracker",
+            "WandbTracker",
+        ),
+        "engines.mcmc.engine": ("infer_mcmc",),
+        "engines.smc.engine": ("infer_smc",),
+        "trees.batch": ("TreeBatch",),
+        "trees.score": (
+            "Rows",
+            "Score",
+            "log_reward",
+        ),
+        "trees.flat_trees": (
+            "WeightedTrees",
+            "average",
+        ),
+        "posterior.prediction": ("CountedTrees",),
+    },
+)

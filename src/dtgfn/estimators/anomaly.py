@@ -28,7 +28,7 @@ from dtgfn.anomaly.background import Background, choose_views, fit_background, l
 from dtgfn.anomaly.density import View, infer_views, mean_spacing, root_spacing, spacing
 from dtgfn.data.binning import Binner
 from dtgfn.data.tables import as_table, take
-from dtgfn.diagnostics.doubts import UntrustworthyFit
+from dtgfn.diagnostics.judgement import UntrustworthyFit
 from dtgfn.estimators.base import TableEstimator
 from dtgfn.estimators.explained import make_report
 from dtgfn.inference.infer import ENGINES, check_options, what_is_left

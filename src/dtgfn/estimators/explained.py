@@ -9,14 +9,13 @@ from typing import Any, Literal
 import pandas
 from sklearn.utils.validation import check_is_fitted
 
-from dtgfn.explain.consensus import consensus_tree
-from dtgfn.explain.importances import co_occurrence, importances
-from dtgfn.explain.partial_dependence import partial_dependence
+from dtgfn.explain.column_dependence import partial_dependence
+from dtgfn.explain.column_importance import co_occurrence, importances
 from dtgfn.explain.rules import distinct_rules, leaf_rules
 from dtgfn.explain.shapley import shap_values
 from dtgfn.explain.text import DecisionPath, decision_path, tree_text
-from dtgfn.explain.tree_set import Which
-from dtgfn.export import export
+from dtgfn.explain.tree_set import Which, consensus_tree
+from dtgfn.export.formats import export
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
 

@@ -1,4 +1,4 @@
-"""Columns for a reader: label and unit apart, values of a code, rules with units."""
+"""Columns for a reader: label and unit apart, values of a code, tests and rules with units."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from dtgfn.data.binning import (
 )
 from dtgfn.data.tables import Column, Table, label
 from dtgfn.data.thresholds import threshold_text
-from dtgfn.export.json_document import split_test
 
 MOST_THRESHOLDS = 20_000  # of all columns together
 OTHER = "(another category)"
@@ -87,6 +86,18 @@ def _range(thresholds: Floats) -> tuple[float | None, float | None]:
     return code_value(thresholds, 0), code_value(thresholds, len(thresholds))
 
 
+def split_test(binner: Binner, feature: int, cut: int) -> dict[str, Any]:
+    """Return the test of a split as JSON has it; a row goes left where the test holds."""
+    known = binner.features[feature]
+    if known.kind == "category":
+        return {"column": known.column, "is_not": known.category}
+    if known.kind == "missing" or cut == len(known.thresholds):
+        return {"column": known.column, "present": True}
+    if known.kind == "boolean":
+        return {"column": known.column, "is": False}
+    return {"column": known.column, "at_most": float(known.thresholds[cut])}
+
+
 def split_rule(binner: Binner, feature: int, cut: int) -> tuple[str, str]:
     """Words for the two sides of a split, with the unit behind the number.
 
@@ -132,15 +143,15 @@ def values_of_codes(binner: Binner, codes: Codes) -> list[dict[str, Any]]:
     """Return rows of values that have these codes [n, features]; missing is None."""
     return [
         {
-            spec.name: _value_of(binner, place, spec, row)
-            for place, spec in enumerate(binner.columns)
+            spec.name: _value_of(binner, column, spec, row)
+            for column, spec in enumerate(binner.columns)
         }
         for row in codes
     ]
 
 
-def _value_of(binner: Binner, place: int, spec: ColumnSpec, row: Codes) -> Any:
-    own = np.flatnonzero(binner.feature_column == place)
+def _value_of(binner: Binner, column: int, spec: ColumnSpec, row: Codes) -> Any:
+    own = np.flatnonzero(binner.feature_column == column)
     if spec.kind != "category":
         code = int(row[own[0]])
         if code > len(spec.thresholds):
@@ -160,8 +171,8 @@ def values_of_table(binner: Binner, table: Table) -> list[dict[str, Any]]:
     for spec, column in zip(binner.columns, matching_columns(binner, table), strict=True):
         if spec.kind == "category":
             known = [*spec.categories, None]
-            places = category_indices(spec, column)
-            cells = zip(places.tolist(), column.values, strict=True)
+            indices = category_indices(spec, column)
+            cells = zip(indices.tolist(), column.values, strict=True)
             columns[spec.name] = [known[p] if p >= 0 else _text(column, v) for p, v in cells]
             continue
         numbers = [None if np.isnan(v) else float(v) for v in numbers_like(spec, column)]

@@ -32,12 +32,13 @@ def shap_values(source: Any, X: Any, trees: Which = "all") -> Any:
     X : array or frame [n, columns]
         Rows to explain.
     trees : "all", "best", "consensus", int or TreeBatch
-        Which of them, see ``dtgfn.explain.tree_set.take_trees``.
+        Which of them, see ``dtgfn.explain.take_trees``.
 
     Returns
     -------
-    shap.Explanation with ``values`` [n, columns, C] and ``base_values`` [n, C]; take
-    ``[:, :, c]`` of it to plot class c. Of a regression, [n, columns] and [n].
+    shap.Explanation
+        With ``values`` [n, columns, C] and ``base_values`` [n, C]; take ``[:, :, c]`` of it to plot
+        class c. Of a regression, [n, columns] and [n].
 
     Examples
     --------

@@ -12,15 +12,15 @@ from dtgfn._support.arrays import Floats
 from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Table, as_table, label
-from dtgfn.explain.conditions import Turn, gather_conditions, met_text
+from dtgfn.explain.rules import Turn, gather_conditions, met_text
 from dtgfn.explain.tree_set import (
     TreeSet,
     Which,
     leaf_text,
     number_text,
     rows_text,
-    split_text,
     take_tree,
+    tree_set_text,
 )
 
 
@@ -28,7 +28,19 @@ def tree_text(source: Any, tree: Which = "best") -> str:
     """Write one tree (the best one by default) as nested rules with leaf probabilities.
 
     ``source`` is a posterior or a fitted model; ``tree`` is "best" (or None), "consensus", the
-    place of a sampled tree, or a batch of one tree.
+    index of a sampled tree, or a batch of one tree.
+
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+        Where the trees come from.
+    tree : "best", "consensus", int or TreeBatch
+        Which one; None is the best, an int the index of a sampled one.
+
+    Returns
+    -------
+    str
+        One line per split and leaf.
 
     Examples
     --------
@@ -43,25 +55,6 @@ def tree_text(source: Any, tree: Which = "best") -> str:
 
     """
     return tree_set_text(take_tree(source, tree))
-
-
-def tree_set_text(chosen: TreeSet) -> str:
-    """Write the first tree of a set as nested rules."""
-    rows, lines = chosen.rows[0], list[str]()
-
-    def write(node: int, indent: str) -> None:
-        if chosen.trees.feature[0, node] < 0:
-            lines.append(f"{indent}{leaf_text(chosen, 0, node)}  ({rows_text(rows[node])})")
-            return
-        left, right = split_text(chosen, 0, node)
-        child = int(chosen.trees.left[0, node])
-        lines.append(f"{indent}if {left}")
-        write(child, indent + "    ")
-        lines.append(f"{indent}else ({right})")
-        write(child + 1, indent + "    ")
-
-    write(0, "")
-    return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +109,20 @@ def decision_path(source: Any, row: Any, tree: Which = "best") -> DecisionPath:
     """Follow one row through a tree and say which conditions it meets, with its own values.
 
     ``row`` is a list, an array, a dict, a Series or a frame of one row.
+
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+        Where the trees come from.
+    row : list, array, dict, Series or frame of one row
+        The row to follow.
+    tree : "best", "consensus", int or TreeBatch
+        Which tree; an int is the index of a sampled one.
+
+    Returns
+    -------
+    DecisionPath
+        Conditions, leaf and prediction; ``str`` puts it in words.
 
     Examples
     --------
@@ -179,8 +186,8 @@ def _one_row(row: Any, binner: Binner) -> Table:
 def _cell(binner: Binner, table: Table, column: int) -> tuple[str | None, bool]:
     """Text of a row's cell (None if missing), and whether training knows it if a category."""
     spec = binner.columns[column]
-    place = table.names.index(spec.name) if binner.named and table.named else column
-    given = table.columns[place]
+    index = table.names.index(spec.name) if binner.named and table.named else column
+    given = table.columns[index]
     value = given.values[0]
     if value is None or (given.kind != "category" and np.isnan(value)):
         return None, True

@@ -8,18 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner, ColumnSpec, encode, rule
 from dtgfn.data.tables import as_table
-from dtgfn.explain.consensus import consensus_tree
-from dtgfn.explain.nodes import describe_nodes
-from dtgfn.posterior.prediction import Predictor, sharpened, tree_weights
+from dtgfn.posterior.prediction import Predictor, average_trees, sharpened, tree_weights
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
-from dtgfn.trees.batch import TreeBatch, route, tally
+from dtgfn.trees.batch import TreeBatch, node_sums, route, tally
+from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf, outputs_of, row_mass
+from dtgfn.trees.score import leaf_log_marginal
 
 Which = TreeBatch | int | str | None
+ROUNDING = 1e-12  # of the target's spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +82,21 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     """Take trees from a posterior or a fitted model.
 
     ``trees`` is "best" (or None), "consensus", "all" (the sampled trees with their weights, equal
-    ones merged, heaviest first), the place of a sampled tree, or a batch of trees. All trees are
+    ones merged, heaviest first), the index of a sampled tree, or a batch of trees. All trees are
     weighted as the model's ``weighting`` says, those of a posterior by importance, and all trees of
     bags are as sharp as the bags: their average is the prediction over sampled trees.
+
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+        Where the trees come from.
+    trees : "best", "consensus", "all", int or TreeBatch
+        Which trees; an int is the index of a sampled one.
+
+    Returns
+    -------
+    TreeSet
+        The trees, their weights, and what their nodes hold.
 
     Examples
     --------
@@ -111,10 +125,10 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
 def take_tree(source: Any, tree: Which = "best") -> TreeSet:
     """Take one tree; refuse what stands for several."""
     if isinstance(tree, str) and tree == "all":
-        raise ValueError("tree='all' is many trees; give 'best', 'consensus' or a tree's place.")
+        raise ValueError("tree='all' is many trees; give 'best', 'consensus' or a tree's index.")
     if isinstance(tree, str) and tree not in ("best", "consensus"):
         raise ValueError(
-            f"tree={tree!r} names no tree; give 'best', 'consensus', the place of a sampled tree, "
+            f"tree={tree!r} names no tree; give 'best', 'consensus', the index of a sampled tree, "
             "or a TreeBatch of one."
         )
     if isinstance(tree, TreeBatch) and len(tree) != 1:
@@ -130,7 +144,7 @@ def _choose(posterior: TreePosterior, which: Which, weighting: str) -> tuple[Tre
     if isinstance(which, int | np.integer) and not isinstance(which, bool):
         if not 0 <= which < len(trees):
             raise ValueError(
-                f"tree={which!r} is out of range; give a place from 0 to {len(trees) - 1}."
+                f"tree={which!r} is out of range; give an index from 0 to {len(trees) - 1}."
             )
         return trees[int(which) : int(which) + 1], np.ones(1)
     if which is None or which == "best":
@@ -141,9 +155,9 @@ def _choose(posterior: TreePosterior, which: Which, weighting: str) -> tuple[Tre
         first, share = tally(trees, tree_weights(posterior, weighting))
         kept = np.argsort(-share, kind="stable")
         kept = kept[share[kept] > 0]  # a weight may be too small for a float
-        return trees[np.asarray(first)[kept]], share[kept] / share.sum()
+        return trees[first[kept]], share[kept] / share.sum()
     raise ValueError(
-        f"{which!r} names no tree; give 'best', 'consensus', 'all', the place of a sampled tree, "
+        f"{which!r} names no tree; give 'best', 'consensus', 'all', the index of a sampled tree, "
         "or a TreeBatch."
     )
 
@@ -151,11 +165,160 @@ def _choose(posterior: TreePosterior, which: Which, weighting: str) -> tuple[Tre
 def _binner_of_codes(codes: Codes, trees: TreeBatch) -> Binner:
     """Columns that are their own codes, for an engine that was given codes."""
     highest = max(int(codes.max(initial=0)), int(trees.cut.max(initial=0)) + 1)
-    whole = np.arange(highest, dtype=np.float64)
+    codes_themselves = np.arange(highest, dtype=np.float64)
     columns = (
-        ColumnSpec(f"code {place}", "number", whole, (), False) for place in range(codes.shape[1])
+        ColumnSpec(f"code {c}", "number", codes_themselves, (), False)
+        for c in range(codes.shape[1])
     )
     return Binner(tuple(columns), False, "midpoint", highest)
+
+
+class Nodes(NamedTuple):
+    """What every node of B trees would be as a leaf.
+
+    ``value`` [B, N, K] is what it predicts: class probabilities, or one number (or what a leaf
+    model of one's own gives, without what follows but the rows). ``rows`` [B, N] is
+    the weight of its training rows, ``counts`` [B, N, C] that of each class (None for numbers),
+    ``spread`` [B, N] the standard deviation of a new row's number (None for classes).
+    """
+
+    value: Floats
+    rows: Floats
+    counts: Floats | None
+    spread: Floats | None
+
+
+def describe_nodes(posterior: TreePosterior, trees: TreeBatch) -> Nodes:
+    """Ask the leaf model about every node of trees [B]."""
+    rows, leaf = posterior.rows, posterior.score.leaf
+    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, leaf)
+    flat, terms = sums.reshape(-1, leaf.n_sums), leaf.terms()
+    outputs: Floats = np.empty((*sums.shape[:2], leaf.n_outputs))
+    outputs_of(flat, terms, outputs.reshape(-1, leaf.n_outputs))
+    mass: Floats = np.empty(sums.shape[:2])
+    _masses_of(flat, terms, mass.reshape(-1))
+    value = predicted(leaf, outputs)
+    if isinstance(leaf, DirichletLeaf):
+        return Nodes(value, mass, sums, None)
+    if not isinstance(leaf, NormalLeaf):
+        return Nodes(value, mass, None, None)
+    variance = outputs[..., 3] - outputs[..., 1] ** 2
+    return Nodes(value, mass, None, leaf.scale * np.sqrt(np.maximum(variance, 0.0)))
+
+
+@njit(cache=True, nogil=True)
+def _masses_of(sums: Floats, leaf: Any, out: Floats) -> None:
+    """Weight of the rows behind each row of sums [N, K]."""
+    for i in range(sums.shape[0]):
+        out[i] = row_mass(sums[i], leaf)
+
+
+def predicted(leaf: LeafModel, outputs: Floats) -> Floats:
+    """What a leaf model's outputs [..., J] predict, in the user's units [..., K]."""
+    if isinstance(leaf, NormalLeaf):
+        return np.asarray(leaf.location + leaf.scale * outputs[..., 1:2])
+    return outputs
+
+
+def average_values(posterior: TreePosterior, codes: Codes) -> Floats:
+    """Averaged predictions of trees [n, K]: exact where the engine has them; bags unsharpened."""
+    rows, score = posterior.rows, posterior.score
+    if posterior.is_bagged:
+        outputs = average_trees(posterior.trees, posterior.weights, rows, score, codes)
+    else:
+        outputs = Predictor(posterior).average(codes)
+    return predicted(score.leaf, outputs)
+
+
+def node_log_marginals(posterior: TreePosterior, trees: TreeBatch) -> Floats:
+    """Log m of the training rows at every node [B, N], as if it were a leaf."""
+    rows, score = posterior.rows, posterior.score
+    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)
+    return leaf_log_marginal(sums, score)
+
+
+class Consensus(NamedTuple):
+    """A batch of one tree, and its mean squared distance to the averaged predictions."""
+
+    tree: TreeBatch
+    distance: float
+
+
+def consensus_tree(posterior: TreePosterior) -> Consensus:
+    """Find the one tree that stands for all: its predictions are nearest to the posterior's.
+
+    Candidates are the sampled trees and the best tree; of equally near ones the smallest is taken,
+    then the one with the highest log R. With the exact engine the average is the exact one.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees and predictions.
+
+    Returns
+    -------
+    Consensus
+        The tree, and its mean squared distance to the averaged predictions.
+
+    Notes
+    -----
+    The loss of showing tree T where T' is true is the weighted mean over the training rows of
+    ``sum_c (p_T(c | x) - p_T'(c | x))^2`` (of numbers, the squared difference). Its posterior
+    expectation is, by the usual decomposition of a mean square, the distance of T to the averaged
+    predictions plus a constant that does not depend on T. So the tree nearest to the average is
+    also the one with the least expected distance to a tree drawn from the posterior: a median tree
+    that takes one pass over the trees, not one over all pairs. Predictions are compared, not
+    splits: trees that cut the same rows in another order, or on columns that stand in for one
+    another, are the same to it. Of bags it is the plain average of their trees: the decomposition
+    knows no sharpened one.
+
+    Examples
+    --------
+    >>> from dtgfn import infer
+    >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
+    ...                   engine="exact", max_depth=2, n_thresholds=3)
+    >>> consensus = consensus_tree(posterior)
+    >>> consensus.tree.n_splits.tolist(), consensus.distance < 1e-4
+    ([1], True)
+
+    """
+    trees, reward = posterior.trees, posterior.log_reward
+    first, _ = tally(trees, posterior.weights)
+    target = average_values(posterior, posterior.rows.codes)
+    candidates = [(trees[b : b + 1], float(reward[b])) for b in first]
+    candidates.append((posterior.best_tree, posterior.best_log_reward))
+    distance = np.array([_distance(tree, posterior, target) for tree, _ in candidates])
+    scale = float(np.var(target, axis=0).sum()) or 1.0
+    near = np.flatnonzero(distance <= distance.min() + ROUNDING * scale)
+    best = min(near, key=lambda k: (int(candidates[k][0].n_splits[0]), -candidates[k][1]))
+    return Consensus(candidates[best][0], float(distance[best]))
+
+
+def _distance(tree: TreeBatch, posterior: TreePosterior, target: Floats) -> float:
+    """Weighted mean over the training rows of the squared distance to ``target`` [n, K]."""
+    rows = posterior.rows
+    value = describe_nodes(posterior, tree).value[0]
+    off = value[route(tree, rows.codes)[0]] - target
+    return float(np.average((off**2).sum(axis=1), weights=rows.weight))
+
+
+def tree_set_text(chosen: TreeSet) -> str:
+    """Write the first tree of a set as nested rules."""
+    rows, lines = chosen.rows[0], list[str]()
+
+    def write(node: int, indent: str) -> None:
+        if chosen.trees.feature[0, node] < 0:
+            lines.append(f"{indent}{leaf_text(chosen, 0, node)}  ({rows_text(rows[node])})")
+            return
+        left, right = split_text(chosen, 0, node)
+        child = int(chosen.trees.left[0, node])
+        lines.append(f"{indent}if {left}")
+        write(child, indent + "    ")
+        lines.append(f"{indent}else ({right})")
+        write(child + 1, indent + "    ")
+
+    write(0, "")
+    return "\n".join(lines)
 
 
 def split_text(chosen: TreeSet, b: int, node: int) -> tuple[str, str]:

@@ -10,7 +10,7 @@ The document, with a NODE for the root of each tree::
 
 A NODE has ``rows`` (weighted training rows), ``counts`` (those of each class) and ``value``
 (probability of each class); a split also has ``test``, ``then`` and ``else``. A row goes to
-``then`` where the test holds; its column is a place in "columns"::
+``then`` where the test holds; its column is an index into "columns"::
 
     {"column": 0, "at_most": 2.45}      the number is there and at most 2.45
     {"column": 1, "is": false}          the boolean is there and false
@@ -38,6 +38,7 @@ from dtgfn._support.arrays import Floats
 from dtgfn.data.binner_dict import binner_from_dict
 from dtgfn.data.binning import Binner
 from dtgfn.data.thresholds import HALF
+from dtgfn.explain.column_labels import split_test
 from dtgfn.explain.tree_set import TreeSet
 from dtgfn.trees.batch import empty_batch
 
@@ -109,22 +110,20 @@ def _node(chosen: TreeSet, b: int, node: int) -> dict[str, Any]:
     }
 
 
-def split_test(binner: Binner, feature: int, cut: int) -> dict[str, Any]:
-    """Return the test of a split, as the document has it."""
-    known = binner.features[feature]
-    if known.kind == "category":
-        return {"column": known.column, "is_not": known.category}
-    if known.kind == "missing" or cut == len(known.thresholds):
-        return {"column": known.column, "present": True}
-    if known.kind == "boolean":
-        return {"column": known.column, "is": False}
-    return {"column": known.column, "at_most": float(known.thresholds[cut])}
-
-
 def from_json(text: str | bytes) -> TreeSet:
     """Read a document back: the trees predict as those that were written.
 
     The text may come from a stranger: what is wrong with it is said in a ValueError.
+
+    Parameters
+    ----------
+    text : str or bytes
+        What ``export(source, "json")`` gave.
+
+    Returns
+    -------
+    TreeSet
+        The trees, to predict with, or to export again.
 
     Examples
     --------
@@ -179,7 +178,7 @@ def _demand(condition: bool, fault: str) -> None:
 
 
 def _flat_nodes(tree: Any, n_classes: int | None) -> list[dict[str, Any]]:
-    """Nodes of one tree, parents first; each split gets the place of its left child."""
+    """Nodes of one tree, parents first; each split gets the index of its left child."""
     _demand(isinstance(tree, dict) and {"weight", "root"} <= tree.keys(), "a tree lacks its root")
     _demand(_numbers([tree["weight"]], 1, 0), "a tree's weight is no number of at least zero")
     found = [tree["root"]]
@@ -252,12 +251,12 @@ def _tree_set_of(
     beside = np.zeros_like(value)  # counts of classes, or the spread of a number
     for b, nodes in enumerate(trees):
         batch.n_nodes[b] = len(nodes)
-        for place, node in enumerate(nodes):
-            value[b, place], rows[b, place] = node["value"], node["rows"]
-            beside[b, place] = node["counts"] if classes else node["spread"]
+        for index, node in enumerate(nodes):
+            value[b, index], rows[b, index] = node["value"], node["rows"]
+            beside[b, index] = node["counts"] if classes else node["spread"]
             if "test" in node:
-                batch.feature[b, place], batch.cut[b, place] = _split_of(binner, node["test"])
-                batch.left[b, place] = node["left"]
+                batch.feature[b, index], batch.cut[b, index] = _split_of(binner, node["test"])
+                batch.left[b, index] = node["left"]
     if classes is None:
         return TreeSet(batch, weight, value, rows, None, beside[:, :, 0], binner, None)
     return TreeSet(batch, weight, value, rows, beside, None, binner, np.array(classes))
@@ -266,20 +265,20 @@ def _tree_set_of(
 def _split_of(binner: Binner, test: dict[str, Any]) -> tuple[int, int]:
     """Feature and cut of a test."""
     column, kind, wanted = _parts(test, len(binner.columns))
-    for place, feature in enumerate(binner.features):
+    for index, feature in enumerate(binner.features):
         if feature.column != column:
             continue
         if kind == "at_most" and feature.kind == "number":
-            return place, int(np.searchsorted(feature.thresholds, wanted))
+            return index, int(np.searchsorted(feature.thresholds, wanted))
         if kind == "is" and feature.kind == "boolean" and wanted is False:
-            return place, 0
+            return index, 0
         if kind == "is_not" and feature.kind == "category" and feature.category == wanted:
-            return place, 0
+            return index, 0
         if kind == "present" and wanted is True:
             if feature.kind == "missing":
-                return place, 0
+                return index, 0
             if feature.has_missing:
-                return place, len(feature.thresholds)
+                return index, len(feature.thresholds)
     raise ValueError(
         f"This is not a document of trees: column {binner.columns[column].name!r} "
         f"cannot be asked {kind!r} with {wanted!r}."

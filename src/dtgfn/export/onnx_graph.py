@@ -1,7 +1,7 @@
 """Trees as an ONNX model that routes every double as the trees do.
 
 Numbers and booleans enter as doubles, and thresholds are doubles, so no row goes astray. A text
-column enters as strings and becomes the place of its category. The trees are one
+column enters as strings and becomes the index of its category. The trees are one
 TreeEnsembleRegressor (ai.onnx.ml, version 3) with an output per class, whose sums are doubles
 that leave as floats: probabilities agree to 1e-7. Where the average is sharpened, as that of bags,
 its power is taken in doubles and leaves as floats: to 1e-6.
@@ -126,19 +126,19 @@ def _columns(chosen: TreeSet, helper: Any, types: Any) -> tuple[list[Any], list[
         return [helper.make_tensor_value_info("X", types.DOUBLE, [None, len(columns)])], []
     taken = {"X", "probabilities", "best", "label", "classes", "value"}
     inputs, nodes, parts = [], [], []
-    for place, spec in enumerate(columns):
+    for index, spec in enumerate(columns):
         if not spec.name or spec.name in taken or spec.name.startswith(PRIVATE):
             raise ValueError(f"ONNX has another use for the name {spec.name!r}; rename the column.")
         is_text = spec.kind == "category"
         kind = types.STRING if is_text else types.DOUBLE
         inputs.append(helper.make_tensor_value_info(spec.name, kind, [None, 1]))
-        parts.append(f"{PRIVATE}place {place}" if is_text else spec.name)
+        parts.append(f"{PRIVATE}index {index}" if is_text else spec.name)
         if is_text:
-            nodes += _place_of(spec, parts[-1], helper, types)
+            nodes += _index_of(spec, parts[-1], helper, types)
     return inputs, [*nodes, helper.make_node("Concat", parts, ["X"], axis=1)]
 
 
-def _place_of(spec: ColumnSpec, name: str, helper: Any, types: Any) -> list[Any]:
+def _index_of(spec: ColumnSpec, name: str, helper: Any, types: Any) -> list[Any]:
     """Nodes that find a text among the categories; their number if missing, -1 if unknown."""
     keys = list(spec.categories)
     if "" not in keys:

@@ -111,6 +111,38 @@ def infer_bagged(
     ``options`` go to the engine; ``BAG_OPTIONS`` has what is enough for a bag. There is no
     evidence, for there is not one data set: ``log_evidence`` is nan.
 
+    Parameters
+    ----------
+    engine : function
+        One of ``dtgfn.inference.infer.ENGINES``.
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
+    column : int32 [d]
+        Source column of each feature, 0..n_columns-1.
+    n_columns : int
+        Columns of the table.
+    n_bags : int
+        Posteriors to average.
+    column_share : float or two floats
+        Share of the columns that a bag knows, or its range.
+    n_trees : int
+        Trees to draw.
+    random_state : int, Generator or None
+        Seed of everything random.
+    time_budget : float or None
+        Seconds; None for no limit.
+    progress : function
+        Told the stage, and how much of it is done.
+    **options
+        Of the engine.
+
+    Returns
+    -------
+    TreePosterior
+        Trees of all bags.
+
     Examples
     --------
     >>> import dtgfn

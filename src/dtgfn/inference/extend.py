@@ -15,7 +15,7 @@ from dtgfn._support.checks import check_run, check_seed, check_weights
 from dtgfn._support.progress import progress_bar
 from dtgfn.data.binning import encode
 from dtgfn.data.tables import Table, as_table, take
-from dtgfn.diagnostics.doubts import warn_if_untrustworthy
+from dtgfn.diagnostics.judgement import warn_if_untrustworthy
 from dtgfn.engines.gfn.settings import SETTING_NAMES, make_settings
 from dtgfn.inference.infer import ENGINES, check_options, warn_if_cut_short, what_is_left
 from dtgfn.inference.training_data import MAX_WEIGHT, coded_target
@@ -183,6 +183,21 @@ def reweigh(
 
     What the engine solved for the rows before is not kept. No tree that only the new rows make
     possible is among these, so the more rows are new, the less the weights (``ess``) say.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+    batch : Rows
+        The new rows.
+    sums : float64 [B, N, K] or None
+        The leaf model's sums over the rows before.
+
+    Returns
+    -------
+    TreePosterior, float64 [B, N, K]
+        The reweighted posterior, and the sums over all rows.
+
     """
     trees, score = posterior.trees, posterior.score
     rows = append_rows(posterior.rows, batch)

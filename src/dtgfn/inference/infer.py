@@ -19,7 +19,7 @@ from dtgfn._support.progress import progress_bar
 from dtgfn.data.tables import as_table
 from dtgfn.data.targets import as_target
 from dtgfn.data.thresholds import Binning
-from dtgfn.diagnostics.doubts import UntrustworthyFit, warn_if_untrustworthy
+from dtgfn.diagnostics.judgement import UntrustworthyFit, warn_if_untrustworthy
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.settings import SETTING_NAMES
 from dtgfn.engines.mcmc.engine import infer_mcmc
@@ -118,6 +118,11 @@ def infer(
         ``checkpoint`` and every training setting (``leaf_order``, ``objective``, ``loss``,
         ``n_steps``, ``device``, ...); of "mcmc" ``n_chains`` and ``n_steps``; of "smc"
         ``n_particles`` and ``n_sweeps``; of "exact" ``memory_budget``.
+
+    Returns
+    -------
+    TreePosterior
+        The sampled trees, their weights, and what else the engine knows.
 
     Examples
     --------

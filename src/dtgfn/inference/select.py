@@ -107,6 +107,11 @@ def select(
         Seconds for all settings together, in even shares; when they are over, the settings that
         are left are not judged, and their ``note`` says so.
 
+    Returns
+    -------
+    Selection
+        The best settings, its posterior, and a table of all.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -238,6 +243,24 @@ def log_prior_mass(
     """Return log M, the log of the prior's sum over the trees valid on the rows, and its error.
 
     Summed over all trees, or by particles (seeded, so that equal calls agree).
+
+    Parameters
+    ----------
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
+    exact : bool
+        Whether to sum over all trees, not by particles.
+    time_budget : float or None
+        Seconds; None for no limit.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+
+    Returns
+    -------
+    tuple of float
+        log M and its standard error.
 
     Examples
     --------

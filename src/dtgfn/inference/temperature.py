@@ -78,6 +78,16 @@ def leave_one_out(posterior: TreePosterior) -> LeaveOneOut:
     keeps the variance finite and vanishes as trees are added; ``effective`` tells where that
     matters.
 
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+
+    Returns
+    -------
+    LeaveOneOut
+        Mean log score, the score of each row, and the effective number of trees.
+
     Examples
     --------
     >>> import dtgfn
@@ -182,6 +192,22 @@ def choose_temperature(
     shared: each temperature gets an even part of what those before it have left, less what scoring
     took; none is begun that could not be scored in time. ``judge`` scores a posterior on training
     rows; a bagged one has ``dtgfn.inference.bagging.out_of_bag``.
+
+    Parameters
+    ----------
+    infer_at : function
+        Takes a temperature and seconds, gives the posterior.
+    temperatures : sequence of float
+        What to try, from the first on.
+    time_budget : float or None
+        Seconds; None for no limit.
+    judge : function
+        Scores a posterior on training rows.
+
+    Returns
+    -------
+    TemperatureChoice
+        The best temperature, its posterior, and all scores.
 
     Examples
     --------

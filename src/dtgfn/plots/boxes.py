@@ -95,8 +95,8 @@ def draw_bar(ax: Axes, bar: Bar, x: float, y: float, width: float, height: float
         ax.add_patch(rectangle(low, line - 1.6, high - low, 3.2, class_colour(0), 0.45))
         ax.add_patch(rectangle(middle - 1.5, line - 3.5, 3.0, 7.0, INK))
         return
-    for place, share in enumerate(bar.shares):
-        ax.add_patch(rectangle(x, y, width * share, height, class_colour(place)))
+    for index, share in enumerate(bar.shares):
+        ax.add_patch(rectangle(x, y, width * share, height, class_colour(index)))
         x += width * share
 
 
@@ -139,11 +139,11 @@ def draw_edge(
 def draw_key(ax: Axes, names: Sequence[str], left: float, right: float, top: float) -> float:
     """Write which colour is which class, in as many lines as it takes; return the lower end."""
     x, y = left, top
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         wide = 12.0 + text_width(name, 8.5) + 14.0
         if x > left and x + wide > right:
             x, y = left, y - LINE - 2
-        ax.add_patch(rectangle(x, y - 4, 8.0, 8.0, class_colour(place)))
+        ax.add_patch(rectangle(x, y - 4, 8.0, 8.0, class_colour(index)))
         write(ax, x + 12, y, name, 8.5, ha="left")
         x += wide
     return y - LINE / 2

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.special import betaincinv
 
-from dtgfn.evaluation import score_held_out
+from dtgfn.evaluation import evaluate
 from dtgfn.plots.colours import DASHES, FAINT, INK, OTHERS, OURS
 from dtgfn.plots.frame import axes_or_new, legend_above, style
 
@@ -38,6 +38,11 @@ def plot_calibration(
     ax : Axes or None
         Where to draw; None makes a new figure.
 
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -48,23 +53,23 @@ def plot_calibration(
     'share of rows that are right'
 
     """
-    told = score_held_out(model, X, y, n_bins=n_bins)
-    if "reliability" not in told and "coverage" not in told:
+    scores = evaluate(model, X, y, n_bins=n_bins)
+    if "reliability" not in scores and "coverage" not in scores:
         raise TypeError(
             f"A {type(model).__name__} predicts no probabilities to calibrate; give a fitted "
             "DTGFNClassifier or DTGFNRegressor."
         )
     ax = axes_or_new(ax, (4.8, 4.4))
     ax.plot([0, 1], [0, 1], color=INK, linewidth=1.0, linestyle=DASHES[1], zorder=2)
-    if "reliability" in told:
-        _draw_reliability(ax, told)
+    if "reliability" in scores:
+        _draw_reliability(ax, scores)
     else:
         _draw_coverage(ax, model, X, np.asarray(y, dtype=np.float64))
     return ax
 
 
-def _draw_reliability(ax: Axes, told: dict[str, Any]) -> None:
-    bins = [each for each in told["reliability"] if each["rows"] > 0]
+def _draw_reliability(ax: Axes, scores: dict[str, Any]) -> None:
+    bins = [each for each in scores["reliability"] if each["rows"] > 0]
     x, right, rows = (
         np.array([each[key] for each in bins])
         for key in ("mean_probability", "share_right", "rows")
@@ -79,7 +84,7 @@ def _draw_reliability(ax: Axes, told: dict[str, Any]) -> None:
     ax.set_ylim(STRIP, 1.04)
     ax.set_yticks(np.linspace(0, 1, 6))
     ax.set_title(
-        f"{told['rows']:,} held-out rows, calibration error {told['calibration_error']:.3f}",
+        f"{scores['rows']:,} held-out rows, calibration error {scores['calibration_error']:.3f}",
         fontsize=10,
         color=INK,
     )

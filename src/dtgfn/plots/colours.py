@@ -20,6 +20,6 @@ DASHES = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 CLASSES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f", "#f0e442")
 
 
-def class_colour(place: int) -> str:
-    """Colour of the class at a place; colours return after eight classes."""
-    return CLASSES[place % len(CLASSES)]
+def class_colour(index: int) -> str:
+    """Colour of the class of an index; colours return after eight classes."""
+    return CLASSES[index % len(CLASSES)]

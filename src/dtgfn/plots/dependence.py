@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from dtgfn._support.arrays import Floats
 from dtgfn.data.tables import listing
-from dtgfn.explain.partial_dependence import column_place, partial_dependence
+from dtgfn.explain.column_dependence import column_index, partial_dependence
 from dtgfn.explain.tree_set import take_trees
 from dtgfn.plots.colours import DASHES, FAINT, INK, MARKERS, class_colour
 from dtgfn.plots.frame import axes_or_new, legend_above, shortened, style
@@ -40,7 +40,7 @@ def plot_dependence(
     model : fitted model or TreePosterior
         Whose predictions.
     column : str or int
-        Name or place of the column.
+        Name or index of the column.
     X : table or None
         Rows to average over; None takes the training rows.
     of : class label or None
@@ -49,6 +49,11 @@ def plot_dependence(
         Posterior probability of the band.
     ax : Axes or None
         Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
 
     Examples
     --------
@@ -61,22 +66,22 @@ def plot_dependence(
     ('x0', 'P(yes)')
 
     """
-    told = partial_dependence(model, column, X, level=level)
+    frame = partial_dependence(model, column, X, level=level)
     chosen = take_trees(model, "best")
-    name = chosen.binner.column_names[column_place(chosen.binner, column)]
-    shown = _outputs_to_show(told, chosen.classes, chosen.outputs, of)
+    name = chosen.binner.column_names[column_index(chosen.binner, column)]
+    shown = _outputs_to_show(frame, chosen.classes, chosen.outputs, of)
     ax = axes_or_new(ax, (5.6, 3.8))
     classes = chosen.classes is not None
     y_label = f"P({shown[0]})" if len(shown) == 1 else "P(class)"
     y_label = y_label if classes else ("prediction" if len(chosen.outputs) == 1 else shown[0])
     style(ax, shortened(name, 60), shortened(y_label, 40), grid="y")
-    is_number = told["above"].notna().any()
+    is_number = frame["above"].notna().any()
     for output in shown:
-        place = chosen.outputs.index(output)
-        part = told[told.output == output]
+        index = chosen.outputs.index(output)
+        part = frame[frame.output == output]
         draw = _draw_steps if is_number else _draw_dots
-        draw(ax, part, output, place, _offset(shown.index(output), len(shown)))
-    part = told[told.output == shown[0]]
+        draw(ax, part, output, index, _offset(shown.index(output), len(shown)))
+    part = frame[frame.output == shown[0]]
     if classes:
         ax.set_ylim(-0.14, 1.03)
         ax.set_yticks([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -90,7 +95,7 @@ def plot_dependence(
 
 
 def _outputs_to_show(
-    told: pandas.DataFrame, classes: Any, outputs: tuple[str, ...], of: Any
+    frame: pandas.DataFrame, classes: Any, outputs: tuple[str, ...], of: Any
 ) -> list[str]:
     if of is not None:
         if classes is None:
@@ -102,7 +107,7 @@ def _outputs_to_show(
         return [outputs[1]]
     if len(outputs) <= MOST_LINES:
         return list(outputs)
-    spread = told.groupby("output")["mean"].agg(np.ptp)
+    spread = frame.groupby("output")["mean"].agg(np.ptp)
     most = spread.sort_values(ascending=False, kind="stable").index[:MOST_LINES]
     return [output for output in outputs if output in most]
 
@@ -116,22 +121,22 @@ def _edges(part: pandas.DataFrame) -> Floats:
     return np.array([cuts[0] - gap, *cuts, cuts[-1] + gap])
 
 
-def _draw_steps(ax: Axes, part: pandas.DataFrame, name: str, place: int, at: float) -> None:
+def _draw_steps(ax: Axes, part: pandas.DataFrame, name: str, index: int, at: float) -> None:
     """Draw a staircase over a number's bins; what is missing is a dot at the right."""
     inside = part[part["above"].notna()]
-    edges, colour = _edges(inside), class_colour(place)
+    edges, colour = _edges(inside), class_colour(index)
     mean, low, high = (inside[key].to_numpy() for key in ("mean", "low", "high"))
     x, low, high = np.repeat(edges, 2)[1:-1], np.repeat(low, 2), np.repeat(high, 2)
     ax.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0, zorder=2)
     for end in (low, high):  # bands of several classes lie over one another
         ax.plot(x, end, color=colour, linewidth=0.6, alpha=0.7, zorder=2)
-    dash = DASHES[place % len(DASHES)]
+    dash = DASHES[index % len(DASHES)]
     ax.plot(
         x, np.repeat(mean, 2), color=colour, linestyle=dash, linewidth=2, label=name, zorder=3
     )  # fmt: skip
     outside = part[part["above"].isna()]
     if len(outside):
-        _draw_interval(ax, outside, _beyond(edges) + 0.06 * at * (edges[-1] - edges[0]), place)
+        _draw_interval(ax, outside, _beyond(edges) + 0.06 * at * (edges[-1] - edges[0]), index)
 
 
 def _beyond(edges: Floats) -> float:
@@ -139,10 +144,10 @@ def _beyond(edges: Floats) -> float:
     return float(edges[-1] + 0.07 * (edges[-1] - edges[0]))
 
 
-def _draw_dots(ax: Axes, part: pandas.DataFrame, name: str, place: int, at: float) -> None:
+def _draw_dots(ax: Axes, part: pandas.DataFrame, name: str, index: int, at: float) -> None:
     """Draw a dot with its interval for each category."""
     for x in range(len(part)):
-        _draw_interval(ax, part.iloc[x : x + 1], x + at, place, name if x == 0 else None)
+        _draw_interval(ax, part.iloc[x : x + 1], x + at, index, name if x == 0 else None)
     texts = [shortened(str(value), 16) for value in part["value"]]
     ax.set_xticks(range(len(part)), texts, parse_math=False)
     if len(" ".join(texts)) > 48:
@@ -151,12 +156,12 @@ def _draw_dots(ax: Axes, part: pandas.DataFrame, name: str, place: int, at: floa
 
 
 def _draw_interval(
-    ax: Axes, one: pandas.DataFrame, x: float, place: int, name: str | None = None
+    ax: Axes, one: pandas.DataFrame, x: float, index: int, name: str | None = None
 ) -> None:
-    colour = class_colour(place)
+    colour = class_colour(index)
     low, mean, high = (float(one[key].iloc[0]) for key in ("low", "mean", "high"))
     ax.vlines(x, low, high, color=colour, linewidth=4, alpha=0.35, zorder=2)
-    marker = MARKERS[place % len(MARKERS)]
+    marker = MARKERS[index % len(MARKERS)]
     ax.plot(
         [x], [mean], marker, color=colour, markersize=6, markeredgecolor=INK, label=name, zorder=3
     )  # fmt: skip

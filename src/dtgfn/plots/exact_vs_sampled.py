@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from scipy.stats import binom
 
 from dtgfn._support.arrays import Floats
-from dtgfn.diagnostics.comparison import check_comparable
-from dtgfn.diagnostics.distances import top_trees
-from dtgfn.explain.importances import effective_trees
+from dtgfn.diagnostics.exact_distance import check_comparable, top_trees
+from dtgfn.explain.column_importance import effective_trees
 from dtgfn.plots.colours import FAINT, INK, OTHERS, OURS
 from dtgfn.plots.frame import axes_or_new, legend_above, style
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
@@ -49,6 +48,11 @@ def plot_exact_vs_sampled(sampled: Any, exact: Any, *, ax: Axes | None = None) -
         Of the exact engine, on the same rows and settings.
     ax : Axes or None
         Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
 
     Examples
     --------
@@ -133,12 +137,12 @@ def tree_pairs(sampled: TreePosterior, exact: TreePosterior) -> Pairs:
 
 def _draw_noise(ax: Axes, low: float, high: float, floor: float, n_draws: float) -> None:
     """Draw the diagonal, where frequencies of exact draws would lie, and one draw's worth."""
-    n_whole = max(round(n_draws), 1)
+    n_rounded = max(round(n_draws), 1)
     chance = np.geomspace(low, 1.0, 400)
     ends = [
-        np.maximum(binom.ppf(tail, n_whole, chance) / n_whole, floor) for tail in (0.025, 0.975)
+        np.maximum(binom.ppf(tail, n_rounded, chance) / n_rounded, floor) for tail in (0.025, 0.975)
     ]
-    label = f"95 % of {n_whole:,} exact draws"
+    label = f"95 % of {n_rounded:,} exact draws"
     ax.fill_between(chance, *ends, color=FAINT, alpha=0.3, linewidth=0, label=label, zorder=1)
     ax.plot([low, 1], [low, 1], color=INK, linewidth=1.0, linestyle=(0, (5, 2)), zorder=2)
     ax.axhline(1 / n_draws, color=FAINT, linewidth=1.0, linestyle=(0, (2, 1.5)), zorder=1)

@@ -50,6 +50,11 @@ def plot_forest(model: Any, n_trees: int | None = None, *, ax: Axes | None = Non
     ax : Axes or None
         Where to draw; None makes a new figure, large enough for the text.
 
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -118,7 +123,7 @@ def _in_order(places: Places) -> list[Path]:
 
 
 def _left(paths: list[Path]) -> list[int]:
-    at = {path: place for place, path in enumerate(paths)}
+    at = {path: index for index, path in enumerate(paths)}
     return [at.get((*path, 0), -1) for path in paths]
 
 

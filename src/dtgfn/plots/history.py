@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from dtgfn._support.arrays import Floats
-from dtgfn.diagnostics.comparison import check_comparable
+from dtgfn.diagnostics.exact_distance import check_comparable
 from dtgfn.plots.colours import DASHES, FAINT, INK, OTHERS, OURS, QUIET
 from dtgfn.plots.frame import axes_or_new, legend_above, style
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
@@ -46,6 +46,11 @@ def plot_history(
         What to draw over; None takes steps or sweeps.
     ax : Axes or None
         Where to draw; None makes a new figure. A loss gets an axis of its own at the right.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
 
     Examples
     --------

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dtgfn._support.checks import check_choice, check_whole
-from dtgfn.explain.importances import importances
+from dtgfn.explain.column_importance import importances
 from dtgfn.plots.colours import FAINT, INK, OTHERS
 from dtgfn.plots.frame import axes_or_new, shortened, style
 
@@ -27,7 +27,7 @@ def plot_importances(
     level: float = 0.9,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what ``dtgfn.explain.importances.importances`` tells, the most important column on top.
+    """Draw what ``dtgfn.explain.importances`` tells, the most important column on top.
 
     Parameters
     ----------
@@ -43,6 +43,11 @@ def plot_importances(
     ax : Axes or None
         Where to draw; None makes a new figure.
 
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure
@@ -56,18 +61,18 @@ def plot_importances(
     """
     check_choice("measure", measure, tuple(SAID))
     check_whole("n_columns", n_columns, 1, 1000)
-    told = importances(model, level)
-    told = told.sort_values([measure, "inclusion"], ascending=False, kind="stable")
-    shown, left_out = told.iloc[:n_columns], max(len(told) - n_columns, 0)
+    ranked = importances(model, level)
+    ranked = ranked.sort_values([measure, "inclusion"], ascending=False, kind="stable")
+    shown, left_out = ranked.iloc[:n_columns], max(len(ranked) - n_columns, 0)
     ax = axes_or_new(ax, (6.0, 0.9 + 0.3 * len(shown)))
-    place, middle = np.arange(len(shown)), shown[measure].to_numpy()
+    y, middle = np.arange(len(shown)), shown[measure].to_numpy()
     low, high = (shown[f"{measure}_{end}"].to_numpy() for end in ("low", "high"))
-    ax.barh(place, middle, height=0.62, color=OTHERS[0], alpha=0.35, zorder=2)
-    ax.hlines(place, low, high, color=INK, linewidth=1.6, zorder=3)
-    ax.plot(middle, place, "o", color=OTHERS[0], markersize=6, markeredgecolor=INK, zorder=4)
+    ax.barh(y, middle, height=0.62, color=OTHERS[0], alpha=0.35, zorder=2)
+    ax.hlines(y, low, high, color=INK, linewidth=1.6, zorder=3)
+    ax.plot(middle, y, "o", color=OTHERS[0], markersize=6, markeredgecolor=INK, zorder=4)
     ax.axvline(0.0, color=FAINT, linewidth=1.0, zorder=1)
     style(ax, f"{SAID[measure]}, {level:.0%} interval", "", grid="x")
-    ax.set_yticks(place, [shortened(str(name)) for name in shown.index], parse_math=False)
+    ax.set_yticks(y, [shortened(str(name)) for name in shown.index], parse_math=False)
     ax.set_ylim(len(shown) - 0.4, -0.6)
     if measure == "inclusion":
         ax.set_xlim(0.0, 1.02)

@@ -21,6 +21,18 @@ def plot_sizes(model: Any, *, ax: Axes | None = None) -> Axes:
     Exact with the exact engine, else from the sampled trees; ``model`` is a fitted model or a
     TreePosterior. ``ax=None`` makes a new figure.
 
+    Parameters
+    ----------
+    model : fitted model or TreePosterior
+        What to draw.
+    ax : Axes or None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
     Examples
     --------
     >>> from matplotlib.figure import Figure

@@ -31,10 +31,15 @@ def plot_tree(model: Any, tree: Which = "best", *, ax: Axes | None = None) -> Ax
     model : fitted model or TreePosterior
         Where the tree comes from.
     tree : "best", "consensus", int or TreeBatch
-        Which one: the most probable, the one that predicts most like all, the place of a sampled
+        Which one: the most probable, the one that predicts most like all, the index of a sampled
         tree, or a batch of one.
     ax : Axes or None
         Where to draw; None makes a new figure, large enough for the text.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
 
     Examples
     --------

@@ -20,8 +20,21 @@ def effective_sample_size(log_weight: Floats) -> float:
 
     It is 0 where all weights are zero, and nan without weights or where one is not known.
 
+    Parameters
+    ----------
+    log_weight : float64 [B]
+        Log importance weight of each draw.
+
+    Returns
+    -------
+    float
+        Share of the draws.
+
+    Examples
+    --------
     >>> round(effective_sample_size(np.log([1.0, 1.0, 2.0])), 3)
     0.889
+
     """
     weight, _ = _scaled(log_weight)
     if weight.size == 0 or np.isnan(weight).any():
@@ -36,8 +49,21 @@ def evidence_estimate(log_weight: Floats) -> tuple[float, float]:
     ``log_weight`` is log R / temperature - log_prob without a constant left out. The error is the
     delta method's; it is nan for a single weight, or where all are zero.
 
+    Parameters
+    ----------
+    log_weight : float64 [B]
+        log R / temperature - log_prob of each draw.
+
+    Returns
+    -------
+    tuple of float
+        Estimate and standard error.
+
+    Examples
+    --------
     >>> evidence_estimate(np.log([2.0, 2.0, 2.0]))
     (0.693..., 0.0)
+
     """
     weight, peak = _scaled(log_weight)
     if weight.size == 0 or np.isnan(weight).any():
@@ -66,6 +92,17 @@ def pareto_shape(log_weight: Floats) -> float:
     Above 0.7 means of these weights cannot be relied on at any practical number of draws
     (Vehtari, Simpson, Gelman, Yao, Gabry 2024). It is nan where there is no tail to fit: equal
     weights, or fewer than five distinctly larger than the rest.
+
+    Parameters
+    ----------
+    log_weight : float64 [B]
+        Log importance weight of each draw.
+
+    Returns
+    -------
+    float
+        k, or nan.
+
     """
     weight, _ = _scaled(log_weight)
     n_tail = math.ceil(min(weight.size / 5, 3 * math.sqrt(weight.size)))

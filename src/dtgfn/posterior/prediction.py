@@ -204,8 +204,29 @@ def average_outputs(
     """Average what leaves predict for rows of codes [n, d]: P(y | x, D) [n, C] for classes.
 
     With nothing but defaults it is the exact average where the engine has one; else it is the
-    average over sampled trees. To ask more than once, keep a ``Predictor``, whose parameters these
-    are; with ``leaf="dirichlet"`` each leaf says a draw, seeded by ``random_state``, not its mean.
+    average over sampled trees, see ``Predictor``, which one keeps to ask more than once.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Whose trees, weights and training rows.
+    codes : uint16 [n, d]
+        Coded rows, see ``TreePosterior.encode``.
+    weighting : {"uniform", "importance", "posterior"}
+        Weights of the sampled trees.
+    leaf : {"mean", "dirichlet"}
+        What a leaf predicts: its mean, or a draw of its class probabilities.
+    tree : None or "best"
+        All sampled trees, or the best one known alone.
+    random_state : int, Generator or None
+        Seed of the Dirichlet draws.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+
+    Returns
+    -------
+    float64 [n, C]
+        Class probabilities, or what the leaf model gives.
 
     Examples
     --------

@@ -79,6 +79,12 @@ class TreePosterior:
         P(the column is used by the tree).
     size_probability : float64 [S]
         P(the tree has s splits), s = 0..S-1.
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
+    engine : str
+        Name of the engine.
     solution : TreeSource or None
         What the engine found, to draw more trees from; some know more, see ``ModelAverage`` (the
         exact engine's) and ``KnownSampler`` (the GFlowNet's in fixed order).
@@ -86,6 +92,8 @@ class TreePosterior:
         How the user's columns became features and codes; None if the engine was given codes.
     classes : array [C] or None
         The user's label of each class.
+    diagnostics, history
+        What the engine says of the fit, and of its course.
 
     """
 
@@ -136,7 +144,7 @@ class TreePosterior:
 
     @property
     def sharpness(self) -> float:
-        """Power of the average over trees: bags have chosen one, otherwise it is 1."""
+        """Power of the average over trees, which bags have chosen; 1 of any other posterior."""
         return float(self.solution.sharpness) if isinstance(self.solution, BaggedTrees) else 1.0
 
     @property

@@ -54,13 +54,24 @@ def uncertainty(predictor: Predictor, codes: Codes) -> Uncertainty:
     the entropy of that, and noise and model keep the shares that they have without the power, which
     says how much is not known but not why.
 
+    Parameters
+    ----------
+    predictor : Predictor
+        ``Predictor(posterior)`` for all sampled trees, with ``tree="best"`` for the best one.
+    codes : uint16 [n, d]
+        Coded rows, see ``TreePosterior.encode``.
+
+    Returns
+    -------
+    Uncertainty
+        ``total``, ``noise`` and ``model`` of each row [n].
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from dtgfn import infer
+    >>> from dtgfn import Predictor, infer
     >>> X, y = load_iris(return_X_y=True)
     >>> posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=9, random_state=0)
-    >>> from dtgfn.posterior.prediction import Predictor
     >>> parts = uncertainty(Predictor(posterior), posterior.rows.codes[[0, 70]])
     >>> bool((parts.total == parts.noise + parts.model).all())
     True
@@ -119,13 +130,26 @@ def credible_interval(
     of them says: its bounds are those of the probabilities before that, and a prediction that was
     sharpened may lie outside.
 
+    Parameters
+    ----------
+    predictor : Predictor
+        ``Predictor(posterior)`` for all sampled trees, with ``tree="best"`` for the best one.
+    codes : uint16 [n, d]
+        Coded rows, see ``TreePosterior.encode``.
+    level : float
+        Probability between the bounds.
+
+    Returns
+    -------
+    tuple of float64 [n, C]
+        Lower and upper bounds.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from dtgfn import infer
+    >>> from dtgfn import Predictor, infer
     >>> X, y = load_iris(return_X_y=True)
     >>> posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=9, random_state=0)
-    >>> from dtgfn.posterior.prediction import Predictor
     >>> best = Predictor(posterior, tree="best")
     >>> lower, upper = credible_interval(best, posterior.rows.codes[:1])
     >>> lower.round(3), upper.round(3)

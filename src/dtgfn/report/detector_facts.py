@@ -13,10 +13,8 @@ from dtgfn._support.arrays import Floats
 from dtgfn.anomaly.background import NO_CATEGORIES
 from dtgfn.anomaly.density import View
 from dtgfn.estimators import DTGFNAnomalyDetector
-from dtgfn.explain.column_labels import describe_columns, split_rule
-from dtgfn.export.json_document import split_test
-from dtgfn.report.fit_facts import settings_of
-from dtgfn.report.tree_nodes import whole
+from dtgfn.explain.column_labels import describe_columns, split_rule, split_test
+from dtgfn.report.posterior_facts import plain_number, settings_of
 
 SIDES = ["training rows", "background"]  # what the trees tell apart
 MOST_NAMED = 4  # categories of a rule that are named one by one
@@ -79,8 +77,8 @@ def column_gains(model: DTGFNAnomalyDetector) -> list[dict[str, Any]]:
     used, gained, n_views = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns)
     for view in model.views_:
         gain, own = split_gains(view), list(view.columns)
-        for place, column in enumerate(own):
-            here = view.trees.feature == place
+        for feature, column in enumerate(own):
+            here = view.trees.feature == feature
             used[column] += view.weights @ here.any(axis=1)
             gained[column] += view.weights @ np.where(here, gain, 0.0).sum(axis=1)
         n_views[own] += 1
@@ -128,8 +126,8 @@ def telling_trees(model: DTGFNAnomalyDetector, n_trees: int) -> list[dict[str, A
     """Describe the heaviest tree of the views that tell rows from background best."""
     gains = [split_gains(view) for view in model.views_]
     heaviest = [int(np.argmax(view.weights)) for view in model.views_]
-    told = [gain[b].sum() for gain, b in zip(gains, heaviest, strict=True)]
-    order = np.argsort(-np.array(told), kind="stable")[:n_trees]
+    gained = [gain[b].sum() for gain, b in zip(gains, heaviest, strict=True)]
+    order = np.argsort(-np.array(gained), kind="stable")[:n_trees]
     return [
         _tree(model, model.views_[v], heaviest[v], gains[v][heaviest[v]], rank)
         for rank, v in enumerate(order, 1)
@@ -156,8 +154,8 @@ def _tree(
                 "then": left if inner else None,
                 "else": left + 1 if inner else None,
                 **_split(model, view, int(trees.feature[0, node]), int(trees.cut[0, node])),
-                "rows": whole(float(counts[node, 0])),
-                "counts": [whole(count) for count in counts[node].tolist()],
+                "rows": plain_number(float(counts[node, 0])),
+                "counts": [plain_number(count) for count in counts[node].tolist()],
                 "value": (value / value.sum()).tolist(),
                 "spread": None,
                 "vote": f"{value[0] / value[1]:.3g} × the background",
@@ -176,16 +174,16 @@ def _tree(
     }
 
 
-def _split(model: DTGFNAnomalyDetector, view: View, place: int, cut: int) -> dict[str, Any]:
-    """Test and rules of a split on the ``place``-th column of a view."""
-    if place < 0:
+def _split(model: DTGFNAnomalyDetector, view: View, feature: int, cut: int) -> dict[str, Any]:
+    """Test and rules of a split on one of a view's columns."""
+    if feature < 0:
         return dict.fromkeys(("test", "rule", "other"))
-    column, binner = view.columns[place], model.binner_
+    column, binner = view.columns[feature], model.binner_
     rank = model.background_.rank[column]
     if rank is None:
-        feature = int(np.flatnonzero(binner.feature_column == column)[0])
-        rule, other = split_rule(binner, feature, cut)
-        return {"test": split_test(binner, feature, cut), "rule": rule, "other": other}
+        own = int(np.flatnonzero(binner.feature_column == column)[0])
+        rule, other = split_rule(binner, own, cut)
+        return {"test": split_test(binner, own, cut), "rule": rule, "other": other}
     spec = binner.columns[column]
     cells = [*spec.categories, "missing", "never seen"]
     real = [name not in NO_CATEGORIES for name in cells]

@@ -1,4 +1,4 @@
-"""What a model's file holds: a fitted estimator as meta data and arrays, and back, checked."""
+"""Model files: a fitted estimator as an archive of JSON and arrays, and back, checked."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-import dtgfn
-from dtgfn._support.archive import Contents, StorageError, read_container, write_container
+from dtgfn._support.archive import Contents, StorageError, read_archive
+from dtgfn._support.archive_writing import write_archive
 from dtgfn._support.checks import check_choice, check_flag, check_whole
+from dtgfn._version import __version__
 from dtgfn.data.tables import listing
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN, PosteriorEstimator
 from dtgfn.inference.infer import ENGINES
 from dtgfn.posterior.prediction import WEIGHTINGS
-from dtgfn.storage.detector_state import detector_to_arrays, detector_to_meta, restore_detector
+from dtgfn.storage.detector_archive import detector_to_arrays, detector_to_meta, restore_detector
 from dtgfn.storage.limits import check_draws
-from dtgfn.storage.posterior_state import posterior_from, posterior_to_arrays, posterior_to_meta
+from dtgfn.storage.posterior_archive import posterior_from, posterior_to_arrays, posterior_to_meta
 from dtgfn.trees.leaves import DirichletLeaf
 
 Estimator = PosteriorEstimator | DTGFNAnomalyDetector
@@ -49,12 +50,19 @@ MOVED = {
 
 
 def save(model: Estimator, path: str | Path) -> None:
-    """Write a fitted estimator to one file, whole or not at all.
+    """Write a fitted estimator to one file, complete or not at all.
 
     The file is read back before it takes the place of an older one.
 
     The file holds the coded training rows (predictions need them), never raw values, and the
     sampled trees; a GFlowNet's policy is not kept (see its ``checkpoint``).
+
+    Parameters
+    ----------
+    model : DTGFNClassifier, DTGFNRegressor or DTGFNAnomalyDetector
+        Fitted.
+    path : str or path
+        File to write, or to replace.
 
     Examples
     --------
@@ -73,7 +81,7 @@ def save(model: Estimator, path: str | Path) -> None:
         raise StorageError(f"A {kind} cannot be saved; only {listing(ESTIMATORS)} can.")
     names = getattr(model, "feature_names_in_", None)
     meta = {
-        "dtgfn": dtgfn.__version__,
+        "dtgfn": __version__,
         "estimator": kind,
         "params": _params_to_json(model.get_params(deep=False)),
         "feature_names": None if names is None else [str(name) for name in names],
@@ -83,7 +91,7 @@ def save(model: Estimator, path: str | Path) -> None:
     else:
         meta |= posterior_to_meta(model.posterior_)
         arrays = posterior_to_arrays(model.posterior_)
-    write_container(path, KIND, VERSION, meta, arrays, check=_model_of)
+    write_archive(path, KIND, VERSION, meta, arrays, check=_model_of)
 
 
 def _params_to_json(params: dict[str, Any]) -> dict[str, Any]:
@@ -152,7 +160,7 @@ def check_replaceable(path: str | Path) -> None:
     """Refuse to let a model replace a file that is not one."""
     if Path(path).exists():
         try:
-            read_container(path, KIND, VERSION)
+            read_archive(path, KIND, VERSION)
         except StorageError:
             raise StorageError(
                 f"{str(path)!r} exists and is not a dtgfn model; choose another name."
@@ -163,8 +171,19 @@ def load(path: str | Path) -> Any:
     """Read an estimator back; nothing in the file is executed, and whatever is odd is refused.
 
     What belongs to the machine it was fitted on (``n_jobs``, ``checkpoint``) is not taken over.
+
+    Parameters
+    ----------
+    path : str or path
+        A model file.
+
+    Returns
+    -------
+    DTGFNClassifier, DTGFNRegressor or DTGFNAnomalyDetector
+        The fitted estimator.
+
     """
-    contents = read_container(path, KIND, VERSION)
+    contents = read_archive(path, KIND, VERSION)
     try:
         return _model_of(contents)
     except StorageError as error:

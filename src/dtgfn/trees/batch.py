@@ -201,7 +201,7 @@ def distinct_trees(trees: TreeBatch) -> tuple[Int64s, Int64s]:
 
 
 def tally(trees: TreeBatch, weight: Floats) -> tuple[Int64s, Floats]:
-    """Where each distinct tree is first [D], and the total weight of its copies [D]."""
+    """Where each distinct tree is first [D], and the total weight [D] of its copies."""
     first, member = distinct_trees(trees)
     return first, np.asarray(np.bincount(member, weights=weight), dtype=np.float64)
 

@@ -209,7 +209,21 @@ def average(weighted: WeightedTrees, codes: Codes, n_jobs: int | None = None) ->
     """Weighted sum over trees of what each row's leaf says, for rows of codes [n, d] -> [n, K].
 
     The weights are taken as they are: with weights that sum to one this is an average.
-    ``n_jobs`` is the number of threads, all cores if None or -1.
+
+    Parameters
+    ----------
+    weighted : WeightedTrees
+        Trees, weights and what leaves say.
+    codes : uint16 [n, d]
+        Coded rows, see ``TreePosterior.encode``.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+
+    Returns
+    -------
+    float64 [n, K]
+        The sum.
+
     """
     codes = as_codes(codes, _n_features_of(weighted.trees))
     out = np.zeros((codes.shape[0], weighted.values.shape[1]))

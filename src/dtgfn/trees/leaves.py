@@ -287,7 +287,21 @@ def add_row(sums: Floats, target: float, weight: float, leaf: Any) -> None:
 
 
 def log_marginal(sums: Floats, leaf: Any) -> float:
-    """Log marginal likelihood of the rows behind sums [K]."""
+    """Log marginal likelihood of the rows behind sums [K].
+
+    Parameters
+    ----------
+    sums : float64 [K]
+        What the leaf model adds up over the rows.
+    leaf : named tuple
+        The ``terms()`` of a leaf model.
+
+    Returns
+    -------
+    float
+        log m.
+
+    """
     return FUNCTIONS[type(leaf)].log_marginal(sums, leaf)
 
 

@@ -226,6 +226,21 @@ def log_reward(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """Log R of each tree [B]: likelihood plus prior, before the temperature.
 
     Trees are scored in pieces, between which Ctrl-C is heard.
+
+    Parameters
+    ----------
+    trees : TreeBatch
+        B trees.
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
+
+    Returns
+    -------
+    float64 [B]
+        Log R of each tree.
+
     """
     first, member = distinct_trees(trees)  # draws of a narrow posterior are often equal
     reward, size = np.empty(len(first)), max(PIECE // max(len(rows.target), 1), 1)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln, logsumexp
 
 from dtgfn import infer
-from dtgfn.diagnostics.doubts import trust
-from dtgfn.diagnostics.verdict import verdict
+from dtgfn.diagnostics import trust, verdict
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.fixed.sampler import FixedSampler
 from dtgfn.engines.rowsets.partial.levels import known_nodes

@@ -12,7 +12,8 @@ import short_training as helpers
 from short_training import CASE, facts, run, short
 from tabular import TabularSampler
 
-from dtgfn._support.archive import StorageError, read_container, write_container
+from dtgfn._support.archive import StorageError, read_archive
+from dtgfn._support.archive_writing import write_archive
 from dtgfn.engines.gfn.checkpoint import KIND, VERSION, Checkpoint, data_fingerprint
 from dtgfn.engines.gfn.free.sampler import FreeSampler
 from dtgfn.engines.gfn.trainer import train
@@ -61,7 +62,7 @@ def test_a_run_ended_by_ctrl_c_or_a_callback_is_saved_to_the_step(tmp_path):
     path = tmp_path / "run.dtgfn"
     stopped = run(checkpoint=path, callbacks=[lambda state: state.step < 7])
     assert stopped.n_steps == 7
-    assert read_container(path, KIND, VERSION).meta["step"] == 7
+    assert read_archive(path, KIND, VERSION).meta["step"] == 7
     assert facts(run(checkpoint=path)) == facts(run())
 
 
@@ -82,7 +83,7 @@ def test_a_step_broken_in_its_middle_is_not_saved(tmp_path, where):
 
     plan = Checkpoint(tmp_path / "run.dtgfn", every_steps=4)
     assert run(Interrupted(CASE), checkpoint=plan).stopped_because == "interrupted"
-    assert read_container(plan.path, KIND, VERSION).meta["step"] == 8
+    assert read_archive(plan.path, KIND, VERSION).meta["step"] == 8
     assert facts(run(checkpoint=plan)) == facts(run())
 
 
@@ -104,7 +105,7 @@ def test_a_state_in_memory_overrules_the_file_but_not_another_table_s(tmp_path):
     path = tmp_path / "run.dtgfn"
     first = run(settings=short(n_steps=5), checkpoint=path)
     run(first.state.sampler, state=first.state, checkpoint=path)
-    assert read_container(path, KIND, VERSION).meta["step"] == 12
+    assert read_archive(path, KIND, VERSION).meta["step"] == 12
     other = CASE.but(leaf_concentration=0.5)
     with pytest.raises(StorageError, match="another table or with another score"):
         train(
@@ -131,7 +132,7 @@ def test_a_process_that_dies_can_be_resumed(tmp_path):
     environment = os.environ | {"PYTHONPATH": source}
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environment)
     assert done.returncode == 3
-    assert read_container(path, KIND, VERSION).meta["step"] == 8
+    assert read_archive(path, KIND, VERSION).meta["step"] == 8
     assert facts(run(checkpoint=path)) == facts(run())
 
 
@@ -226,9 +227,9 @@ def loop_tree(meta, arrays):
 def test_a_file_with_odd_content_is_refused_in_a_sentence(tmp_path, damage):
     path = tmp_path / "run.dtgfn"
     run(checkpoint=path)
-    contents = read_container(path, KIND, VERSION)
+    contents = read_archive(path, KIND, VERSION)
     damage(contents.meta, contents.arrays)
-    write_container(path, KIND, VERSION, contents.meta, contents.arrays)
+    write_archive(path, KIND, VERSION, contents.meta, contents.arrays)
     with pytest.raises(StorageError, match=r"is damaged or of another sampler \(.*\)\.$"):
         run(checkpoint=path)
 
@@ -257,7 +258,7 @@ def test_a_disk_that_gets_lost_ends_no_training(tmp_path):
 
 def test_a_model_is_not_taken_for_a_checkpoint(tmp_path):
     path = tmp_path / "model.dtgfn"
-    write_container(path, "model", 1, {}, {})
+    write_archive(path, "model", 1, {}, {})
     before = path.read_bytes()
     with pytest.raises(StorageError, match="holds a dtgfn 'model', not a 'training checkpoint'"):
         run(checkpoint=path)

@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 
 import dtgfn
 from dtgfn import DTGFNClassifier
-from dtgfn.diagnostics.doubts import UntrustworthyFit
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.engines.gfn.engine import infer_gfn

@@ -75,7 +75,7 @@ def training_rows(table: str) -> tuple[np.ndarray, np.ndarray]:
 
 def measure(cell: Cell) -> Metrics:
     """Run an engine for some seconds and compare its 1000 trees with the exact posterior."""
-    from dtgfn.diagnostics.doubts import compare
+    from dtgfn.diagnostics import compare
     from dtgfn.inference.infer import infer
 
     X, y = training_rows(cell.table)

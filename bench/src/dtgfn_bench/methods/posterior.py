@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dtgfn._support.arrays import Floats
-from dtgfn.diagnostics.doubts import UntrustworthyFit
+from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.estimators import DTGFNClassifier
 from dtgfn_bench.contract import Method, TrainingRows
 from dtgfn_bench.methods.classes import spread

@@ -71,6 +71,35 @@ def infer_exact(
     ``column`` [d] is the source column of each feature, 0..n_columns-1. What clearly needs more
     than ``time_budget`` seconds is refused at once, the rest is stopped in time;
     ``memory_budget`` is half of the free memory if None.
+
+    Parameters
+    ----------
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
+    column : int32 [d]
+        Source column of each feature, 0..n_columns-1.
+    n_columns : int
+        Columns of the table.
+    n_trees : int
+        Trees to draw.
+    random_state : int, Generator or None
+        Seed of everything random.
+    time_budget : float or None
+        Seconds; None for no limit.
+    memory_budget : int or None
+        Bytes; half of the free memory if None.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+    progress : function
+        Told the stage, and how much of it is done.
+
+    Returns
+    -------
+    TreePosterior
+        With the exact evidence, and a ``solution`` that averages over all trees.
+
     """
     if memory_budget is not None:
         memory_budget = check_count("memory_budget", memory_budget)

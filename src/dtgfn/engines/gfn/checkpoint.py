@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from dtgfn._support.archive import Contents, StorageError, read_container, write_container
+from dtgfn._support.archive import Contents, StorageError, read_archive
+from dtgfn._support.archive_writing import write_archive
 from dtgfn.engines.gfn.replay import buffer_from_arrays
 from dtgfn.engines.gfn.settings import Settings
 from dtgfn.engines.gfn.state import TrainState, first_difference
@@ -60,7 +61,7 @@ class Saver:
         """Take up what the file holds, if there is one; return whether there was."""
         found = Path(self.plan.path).exists()
         if found:
-            contents = read_container(self.plan.path, KIND, VERSION)
+            contents = read_archive(self.plan.path, KIND, VERSION)
             check_fit(self.plan.path, contents.meta, self.fingerprint, state.settings)
             if resume:
                 restore(self.plan.path, contents, state, self.rows)
@@ -113,7 +114,7 @@ def write(path: str | Path, state: TrainState, fingerprint: str) -> None:
         "n_skipped": state.n_skipped,
         "history": state.history,
     }
-    write_container(path, KIND, VERSION, meta, arrays)
+    write_archive(path, KIND, VERSION, meta, arrays)
 
 
 def check_fit(path: str | Path, meta: dict[str, Any], fingerprint: str, settings: Settings) -> None:

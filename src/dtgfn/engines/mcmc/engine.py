@@ -51,6 +51,37 @@ def infer_mcmc(
     are over; whichever ends first). The first half of a chain is burn-in; ``n_trees`` trees are
     taken evenly from the second halves. Chains do not know the evidence, so it is nan. Chains that
     did not come to make a step in time are left out; if none did, that is ``BudgetExceeded``.
+
+    Parameters
+    ----------
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
+    column : int32 [d]
+        Source column of each feature, 0..n_columns-1.
+    n_columns : int
+        Columns of the table.
+    n_trees : int
+        Trees to draw.
+    random_state : int, Generator or None
+        Seed of everything random.
+    time_budget : float or None
+        Seconds; None for no limit.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+    progress : function
+        Told the stage, and how much of it is done.
+    n_chains : int
+        Chains.
+    n_steps : int or None
+        Proposals of each chain; None for as many as time allows.
+
+    Returns
+    -------
+    TreePosterior
+        With equally weighted trees.
+
     """
     n_chains = check_whole("n_chains", n_chains, 1, MOST_CHAINS)
     n_trees = check_count("n_trees", n_trees)

@@ -58,6 +58,37 @@ def infer_smc(
     evidence without bias; ``log_evidence`` is the log of their mean, its error comes from their
     spread (nan for one sweep). All particles, weighted by the evidence of their sweep, are
     resampled to ``n_trees``.
+
+    Parameters
+    ----------
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
+    column : int32 [d]
+        Source column of each feature, 0..n_columns-1.
+    n_columns : int
+        Columns of the table.
+    n_trees : int
+        Trees to draw.
+    random_state : int, Generator or None
+        Seed of everything random.
+    time_budget : float or None
+        Seconds; None for no limit.
+    n_jobs : int or None
+        Threads, all cores if None or -1.
+    progress : function
+        Told the stage, and how much of it is done.
+    n_particles : int
+        Particles of a sweep.
+    n_sweeps : int or None
+        Sweeps; None for as many as time allows.
+
+    Returns
+    -------
+    TreePosterior
+        With equally weighted trees.
+
     """
     n_particles = check_whole("n_particles", n_particles, 1, MOST_PARTICLES)
     n_trees = check_count("n_trees", n_trees)

@@ -20,8 +20,7 @@ from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner, ColumnSpec, distinct_codes, encode
 from dtgfn.data.tables import as_table, listing
 from dtgfn.data.thresholds import threshold_text
-from dtgfn.explain.nodes import predicted
-from dtgfn.explain.tree_set import TreeSet, take_trees
+from dtgfn.explain.tree_set import TreeSet, predicted, take_trees
 from dtgfn.posterior.prediction import Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
 from dtgfn.trees.batch import route
@@ -57,7 +56,7 @@ def partial_dependence(
     source : TreePosterior or fitted model
         Whose predictions. A model's ``weighting`` is used; leaves say their means.
     column : str or int
-        Name of the column, or its place.
+        Name of the column, or its index.
     X : table or None
         Rows over which to average, all alike; None takes the training rows with their weights.
     level : float
@@ -65,23 +64,24 @@ def partial_dependence(
 
     Returns
     -------
-    DataFrame, one row per bin of the column and class (of numbers: one per bin):
+    DataFrame
+        One row per bin of the column and class (of numbers: one per bin):
 
-    - ``value`` names the bin: a number's interval, a category, true or false, or missing.
-    - ``above``, ``up_to``: a number in the bin is above the one and at most the other; nan if the
-      bin is no interval.
-    - ``rows``: weight of the rows that are in the bin themselves.
-    - ``output``: the class, or "value".
-    - ``mean``: averaged prediction, exact where the engine's average is, sharpened for bags.
-    - ``low``, ``high``: quantiles over the sampled trees (of bags: unsharpened).
+        - ``value`` names the bin: a number's interval, a category, true or false, or missing.
+        - ``above``, ``up_to``: a number in the bin is above the one and at most the other; nan if
+          the bin is no interval.
+        - ``rows``: weight of the rows that are in the bin themselves.
+        - ``output``: the class, or "value".
+        - ``mean``: averaged prediction, exact where the engine's average is, sharpened for bags.
+        - ``low``, ``high``: quantiles over the sampled trees (of bags: unsharpened).
 
     Examples
     --------
     >>> from dtgfn import infer
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
-    >>> told = partial_dependence(posterior, "x0")
-    >>> print(told[told.output == "yes"][["value", "rows", "mean"]].round(2).to_string())
+    >>> frame = partial_dependence(posterior, "x0")
+    >>> print(frame[frame.output == "yes"][["value", "rows", "mean"]].round(2).to_string())
              value  rows  mean
     1      x0 <= 3  10.0  0.01
     3  3 < x0 <= 5   0.0  0.34
@@ -92,9 +92,9 @@ def partial_dependence(
     check_level(level)
     posterior = as_posterior(source)
     chosen = take_trees(source, "all")
-    place = column_place(chosen.binner, column)
+    index = column_index(chosen.binner, column)
     codes, weight = _rows(posterior, chosen.binner, X)
-    bins = column_bins(chosen.binner, place)
+    bins = column_bins(chosen.binner, index)
     each = tree_dependence(chosen, bins, codes, weight)
     low, high = _quantiles(each, chosen.weight, level)
     mean = _mean(posterior, getattr(source, "weighting", "importance"), chosen, bins, codes, weight)
@@ -103,21 +103,21 @@ def partial_dependence(
     return _frame(chosen, bins, _rows_inside(bins, codes, weight), mean, low, high)
 
 
-def column_place(binner: Binner, column: str | int) -> int:
-    """Place of a column given by name or place; refuse what names none."""
+def column_index(binner: Binner, column: str | int) -> int:
+    """Index of a column given by name or index; refuse what names none."""
     names = binner.column_names
     if isinstance(column, str) and column in names:
         return names.index(column)
-    whole = isinstance(column, int | np.integer) and not isinstance(column, bool)
-    if whole and 0 <= column < len(names):  # type: ignore[operator]
+    integer = isinstance(column, int | np.integer) and not isinstance(column, bool)
+    if integer and 0 <= column < len(names):  # type: ignore[operator]
         return int(column)
     raise ValueError(f"There is no column {column!r}; the columns are {listing(names)}.")
 
 
-def column_bins(binner: Binner, place: int) -> Bins:
+def column_bins(binner: Binner, index: int) -> Bins:
     """The bins of a column, missing last if training had missing values."""
-    spec = binner.columns[place]
-    features = np.flatnonzero(binner.feature_column == place).tolist()
+    spec = binner.columns[index]
+    features = np.flatnonzero(binner.feature_column == index).tolist()
     if spec.kind == "category":
         cells: list[str | None] = [*spec.categories, *([None] if spec.has_missing else [])]
         asked = [binner.features[f] for f in features]
@@ -235,8 +235,8 @@ def _quantiles(each: Floats, weight: Floats, level: float) -> tuple[Floats, Floa
     ordered = np.take_along_axis(each, order, axis=0)
 
     def at(tail: float) -> Floats:
-        place = np.minimum((upto < tail * (1 - 1e-12)).sum(axis=0), len(each) - 1)
-        return np.take_along_axis(ordered, place[None], axis=0)[0]
+        index = np.minimum((upto < tail * (1 - 1e-12)).sum(axis=0), len(each) - 1)
+        return np.take_along_axis(ordered, index[None], axis=0)[0]
 
     return at((1 - level) / 2), at((1 + level) / 2)
 

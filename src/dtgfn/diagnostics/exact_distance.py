@@ -1,4 +1,4 @@
-"""How far a sampled posterior is from the exact one, on the same rows and score.
+"""The distance of a sampled posterior from the exact one, on the same rows and score.
 
 Finite samples are at a distance from the truth even if they are drawn from it. So each distance
 comes with its floor: the same number for exact draws, as many as the sampler's are worth. That
@@ -9,26 +9,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn.diagnostics.distances import (
-    Distances,
-    Truth,
-    distances,
-    exact_solution,
-    floors,
-    make_truth,
-)
+from dtgfn._support.threads import Threads
+from dtgfn.engines.exact.engine import ExactSolution
+from dtgfn.engines.exact.ranking import ranked_trees
 from dtgfn.posterior.importance_weights import effective_sample_size
+from dtgfn.posterior.prediction import average_trees
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
-from dtgfn.trees.batch import TreeBatch
-from dtgfn.trees.score import merge_rows
+from dtgfn.trees.batch import TreeBatch, tally
+from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
 N_REPLICATES = 10
 N_TOP = 100
+# Rewards of equally probable trees may differ by rounding.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -178,6 +176,11 @@ def compare(
     random_state : int, Generator or None
         Seed of the exact trees.
 
+    Returns
+    -------
+    Comparison
+        Every distance, with its floor.
+
     Examples
     --------
     >>> from dtgfn import infer
@@ -192,13 +195,13 @@ def compare(
     posterior, exact = as_posterior(posterior), as_posterior(exact)
     check_comparable(posterior, exact)
     rng = np.random.default_rng(random_state)
-    truth = make_truth(exact, codes, N_TOP)
+    truth = _gather_exact(exact, codes, N_TOP)
     drawn = truth.log_prob(posterior.trees)
     _check_rewards(posterior, drawn, truth)
     n_trees, share = len(posterior.trees), effective_sample_size(posterior.log_weight)
-    at = distances(posterior, truth)
-    floor = floors(n_trees, n_trees * share, truth, N_REPLICATES, rng)
-    mean, highest = (Distances(*reduce(floor, axis=0).tolist()) for reduce in (np.mean, np.max))
+    at = _distances(posterior, truth)
+    floor = _floors(n_trees, n_trees * share, truth, N_REPLICATES, rng)
+    mean, highest = (_Distances(*reduce(floor, axis=0).tolist()) for reduce in (np.mean, np.max))
     elbo_gap, elbo_error = _mean(posterior.log_prob - drawn)
     excess = _excess_on(truth.solution.sample(n_exact, rng), posterior, truth)
     eubo_gap, eubo_error = _mean(excess)
@@ -237,7 +240,7 @@ def compare(
 
 def check_comparable(posterior: TreePosterior, exact: TreePosterior) -> None:
     """Refuse posteriors of different questions."""
-    exact_solution(exact)
+    _solution_of(exact)
     if len(posterior.trees) == 0:
         raise ValueError("The posterior has no sampled trees to compare; fit it with n_trees > 0.")
     if posterior.score != exact.score:
@@ -259,7 +262,7 @@ def check_comparable(posterior: TreePosterior, exact: TreePosterior) -> None:
         )
 
 
-def _check_rewards(posterior: TreePosterior, drawn: Floats, truth: Truth) -> None:
+def _check_rewards(posterior: TreePosterior, drawn: Floats, truth: _Exact) -> None:
     """Refuse a sampler whose log R is not that of the score: all its numbers would be off."""
     reward = (drawn + truth.log_z) * truth.score.temperature
     wrong = np.flatnonzero(~np.isclose(posterior.log_reward, reward, rtol=1e-9, atol=1e-6))
@@ -271,7 +274,7 @@ def _check_rewards(posterior: TreePosterior, drawn: Floats, truth: Truth) -> Non
         )
 
 
-def _excess_on(trees: TreeBatch, posterior: TreePosterior, truth: Truth) -> Floats:
+def _excess_on(trees: TreeBatch, posterior: TreePosterior, truth: _Exact) -> Floats:
     """Exact minus sampler's log probability of exact trees [B]; inf where it never draws one."""
     log_prob = getattr(posterior.solution, "log_prob", None)
     if log_prob is None:
@@ -285,3 +288,156 @@ def _mean(values: Floats) -> tuple[float, float]:
     if not math.isfinite(mean) or values.size < 2:
         return mean, math.nan
     return mean, float(values.std(ddof=1) / math.sqrt(values.size))
+
+
+class _Exact(NamedTuple):
+    """The exact answer, ready to be compared with."""
+
+    rows: Rows  # merged
+    score: Score
+    log_z: float
+    solution: ExactSolution
+    codes: Codes  # [n, d] rows to predict
+    row_weight: Floats  # [n], sums to one
+    average: Floats  # [n, C]
+    top_probability: Floats  # of the most probable trees, best first
+
+    def log_prob(self, trees: TreeBatch) -> Floats:
+        """Exact log probability of each tree [B]."""
+        reward = log_reward(trees, self.rows, self.score)
+        return np.asarray(reward / self.score.temperature - self.log_z)
+
+
+class _Distances(NamedTuple):
+    """What can be measured on trees of any sampler."""
+
+    tree_variation: float
+    prediction_variation: float
+    prediction_variation_max: float
+    mass_covered: float
+    top_found: float
+
+
+def _gather_exact(exact: TreePosterior, codes: Codes | None, n_top: int) -> _Exact:
+    """Gather the exact answer; ``codes`` [n, d] are the rows to predict, else those of training."""
+    rows = merge_rows(exact.rows)
+    weight = rows.weight
+    if codes is None:
+        codes = rows.codes
+    else:
+        codes = np.ascontiguousarray(codes, dtype=np.uint16)
+        if codes.ndim != 2 or codes.shape[1] != rows.codes.shape[1] or codes.shape[0] == 0:
+            raise ValueError(
+                f"codes has shape {codes.shape}; give rows of {rows.codes.shape[1]} codes each."
+            )
+        weight = np.ones(len(codes))
+    solution = _solution_of(exact)
+    return _Exact(
+        rows=rows,
+        score=exact.score,
+        log_z=exact.log_evidence,
+        solution=solution,
+        codes=codes,
+        row_weight=weight / weight.sum(),
+        average=solution.average(codes),
+        top_probability=top_trees(exact, n_top)[1],
+    )
+
+
+def _distances(posterior: TreePosterior, truth: _Exact) -> _Distances:
+    """Measure a posterior's weighted trees and its predictions."""
+    predicted = _predict(posterior, truth.codes)
+    return _Distances(
+        _tree_variation(posterior.trees, posterior.weights, truth),
+        *_prediction_variation(predicted, truth),
+        *_coverage(posterior.trees, truth),
+    )
+
+
+def _floors(
+    n_trees: int, n_effective: float, truth: _Exact, n_replicates: int, rng: np.random.Generator
+) -> list[_Distances]:
+    """Measure samples of ``n_trees`` exact trees; variations on the first ``n_effective``."""
+    n_few = max(1, round(n_effective))
+    weight = np.full(n_few, 1 / n_few)
+    found = []
+    for _ in range(n_replicates):
+        trees = truth.solution.sample(n_trees, rng)
+        few = trees[:n_few]
+        predicted = average_trees(few, weight, truth.rows, truth.score, truth.codes)
+        variation = _tree_variation(few, weight, truth), *_prediction_variation(predicted, truth)
+        found.append(_Distances(*variation, *_coverage(trees, truth)))
+    return found
+
+
+def top_trees(exact: TreePosterior, n: int = 100) -> tuple[TreeBatch, Floats]:
+    """Return the ``n`` most probable trees, best first, and their exact probabilities.
+
+    These are the k best trees of the exact engine's solution, not the top of a sample: a tree can
+    be missed only for one whose probability is within 1e-10 of its own. Thresholds that cut the
+    rows alike make equally probable trees; which of those come in last is arbitrary but always the
+    same.
+
+    Parameters
+    ----------
+    exact : TreePosterior
+        Of the exact engine.
+    n : int
+        How many, from 1.
+
+    Returns
+    -------
+    TreeBatch, float64 [n]
+        The trees and their probabilities.
+
+    """
+    if n < 1:
+        raise ValueError(f"n={n!r} is out of range; give a whole number from 1.")
+    solution = _solution_of(exact)
+    trees = ranked_trees(solution.problem, solution.support, n, Threads(solution.n_jobs))
+    reward = log_reward(trees, merge_rows(exact.rows), exact.score)
+    order = np.argsort(-reward, kind="stable")
+    probability = np.exp(reward[order] / exact.score.temperature - exact.log_evidence)
+    return trees[order], probability
+
+
+def _solution_of(exact: TreePosterior) -> ExactSolution:
+    """Return the exact engine's solution, or say that there is none."""
+    if not exact.is_exact:
+        raise ValueError(
+            f"A posterior of engine {exact.engine!r} is not the exact one; "
+            "fit the same rows and settings with the exact engine."
+        )
+    return cast(ExactSolution, exact.solution)
+
+
+def _predict(posterior: TreePosterior, codes: Codes) -> Floats:
+    """P(y | x) of the sampler [n, C]; a solution may know trees' probabilities but no average."""
+    average = getattr(posterior.solution, "average", None)
+    if average is not None:
+        return np.asarray(average(codes))
+    return average_trees(posterior.trees, posterior.weights, posterior.rows, posterior.score, codes)
+
+
+def _tree_variation(trees: TreeBatch, weight: Floats, truth: _Exact) -> float:
+    """Total variation between the weighted frequencies of trees [B] and their probabilities."""
+    first, frequency = tally(trees, weight)
+    probability = np.exp(truth.log_prob(trees[first]))
+    # All trees that were not sampled have frequency 0.
+    missed = max(1.0 - float(probability.sum()), 0.0)
+    return 0.5 * (float(np.abs(frequency - probability).sum()) + missed)
+
+
+def _prediction_variation(predicted: Floats, truth: _Exact) -> tuple[float, float]:
+    """Total variation between class probabilities [n, C]: mean over rows, and the worst row."""
+    distance = 0.5 * np.abs(predicted - truth.average).sum(axis=1)
+    return float(distance @ truth.row_weight), float(distance.max())
+
+
+def _coverage(trees: TreeBatch, truth: _Exact) -> tuple[float, int]:
+    """Exact mass of the distinct trees, and how many of the most probable ones are among them."""
+    first, _ = tally(trees, np.ones(len(trees)))
+    log_prob = truth.log_prob(trees[first])
+    # Any tree as probable as the last of the top is as good as that one.
+    found = int((log_prob >= np.log(truth.top_probability[-1]) - ROUNDING).sum())
+    return min(float(np.exp(log_prob).sum()), 1.0), min(found, truth.top_probability.size)

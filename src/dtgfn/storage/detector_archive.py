@@ -1,4 +1,4 @@
-"""A fitted anomaly detector as JSON meta data and arrays, and back, checked."""
+"""A fitted anomaly detector as the JSON and arrays of an archive, and back, checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dtgfn.anomaly.background import Background
 from dtgfn.anomaly.density import View
 from dtgfn.data.binner_dict import binner_from_dict, binner_to_dict
 from dtgfn.estimators.anomaly import MAX_VIEWS, DTGFNAnomalyDetector
-from dtgfn.storage.posterior_state import (
+from dtgfn.storage.posterior_archive import (
     ROUNDING,
     Arrays,
     array_of,
@@ -70,7 +70,7 @@ def restore_detector(model: DTGFNAnomalyDetector, meta: dict[str, Any], arrays: 
     background = _background_from(meta, arrays)
     if not isinstance(meta["views"], list) or not 0 < len(meta["views"]) <= MAX_VIEWS:
         raise ValueError("it has no views, or too many")
-    views = tuple(_view_from(i, told, arrays, background) for i, told in enumerate(meta["views"]))
+    views = tuple(_view_from(i, view, arrays, background) for i, view in enumerate(meta["views"]))
     offset = finite(meta["offset"])
     model.background_, model.views_, model.offset_ = background, views, offset
     model.score_histogram_ = _histogram_from(arrays)
@@ -94,7 +94,7 @@ def _background_from(meta: dict[str, Any], arrays: Arrays) -> Background:
     centre, scale = (array_of(arrays, name, "f8", 1, n_columns) for name in ("centre", "scale"))
     n_cells = array_of(arrays, "n_cells", "i8", 1, n_columns)
     if not np.isfinite(centre).all() or not (np.isfinite(scale) & (scale >= 0)).all():
-        raise ValueError("its background has no usable place and spread")
+        raise ValueError("its background has no usable centre and spread")
     if len(meta["ranked"]) != n_columns:
         raise ValueError("its background has no cells")
     rank: list[Codes | None] = []
@@ -112,8 +112,8 @@ def _background_from(meta: dict[str, Any], arrays: Arrays) -> Background:
     return Background(binner, centre, scale, n_cells, tuple(rank))
 
 
-def _view_from(i: int, told: dict[str, Any], arrays: Arrays, background: Background) -> View:
-    columns = tuple(told["columns"])
+def _view_from(i: int, meta: dict[str, Any], arrays: Arrays, background: Background) -> View:
+    columns = tuple(meta["columns"])
     n_columns = len(background.binner.columns)
     if not columns or len(set(columns)) != len(columns):
         raise ValueError("a view looks at no columns, or twice at one")
@@ -127,8 +127,8 @@ def _view_from(i: int, told: dict[str, Any], arrays: Arrays, background: Backgro
     normal, mass = (
         _node_weights(arrays, f"{name}.{field}", trees) for field in ("normal", "background")
     )
-    evidence = told["log_evidence"]
-    concentration = told["concentration"]
+    evidence = meta["log_evidence"]
+    concentration = meta["concentration"]
     check_range("concentration", concentration, 1e-6, 1e6)
     return View(
         columns=columns,

@@ -1,4 +1,4 @@
-"""A posterior as JSON meta data and arrays, and back with every check: files may be hostile."""
+"""A posterior as the JSON and arrays of an archive, and back, where every value is distrusted."""
 
 from __future__ import annotations
 

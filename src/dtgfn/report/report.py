@@ -1,24 +1,29 @@
-"""From a fitted model to the plain dict behind a report."""
+"""Report: everything about a fitted model in one HTML file, or as a plain dict."""
 
 from __future__ import annotations
 
+import html
 import json
+import tempfile
+import webbrowser
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas
 from sklearn.utils.validation import check_is_fitted
 
-import dtgfn
+from dtgfn._support.atomic_write import write_atomically
 from dtgfn._support.checks import check_whole
+from dtgfn._version import __version__
 from dtgfn.data.tables import Table, as_table
-from dtgfn.diagnostics.verdict import verdict
+from dtgfn.diagnostics.judgement import verdict
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier
 from dtgfn.estimators.base import PosteriorEstimator
-from dtgfn.evaluation import check_lengths, read_truth, score_held_out
+from dtgfn.evaluation import check_lengths, evaluate, read_truth
+from dtgfn.explain.column_importance import co_occurrence, importances
 from dtgfn.explain.column_labels import describe_columns
-from dtgfn.explain.importances import co_occurrence, importances
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.report.detector_facts import (
     anomaly_section,
@@ -28,17 +33,23 @@ from dtgfn.report.detector_facts import (
     scored_rows,
     telling_trees,
 )
-from dtgfn.report.example_rows import (
+from dtgfn.report.explorer import (
     Examples,
     example_codes,
+    explore,
+    explorer_forest,
+    forest_says,
     held_out_examples,
-    told_rows,
+    predicted_rows,
     typical_examples,
 )
-from dtgfn.report.explorer import explore, explorer_forest, forest_says
-from dtgfn.report.fit_facts import posterior_facts
-from dtgfn.report.training_curves import training_curves
-from dtgfn.report.tree_nodes import probable_trees, whole
+from dtgfn.report.page import render_page
+from dtgfn.report.posterior_facts import (
+    plain_number,
+    posterior_facts,
+    probable_trees,
+    training_curves,
+)
 from dtgfn.trees.leaves import NormalLeaf
 
 MOST_IMPORTANT = 30
@@ -49,6 +60,72 @@ MOST_VALUES = 50  # columns of an example row; beyond, only those that the fores
 ALL_BYTES = 2_300_000
 TREE_BYTES, ROW_BYTES = 600_000, 400_000
 LEAST_FOREST_BYTES = 200_000
+
+
+class Report:
+    """What was fitted, how far to trust it, its trees, and rows to try; see ``gather``.
+
+    Parameters
+    ----------
+    model : DTGFNClassifier, DTGFNRegressor or DTGFNAnomalyDetector
+        Fitted or loaded.
+    X, y : table, array or None
+        Held-out rows and, if known, their targets.
+    title : str or None
+        Headline of the report.
+    n_trees : int
+        Most probable trees to draw.
+
+    Examples
+    --------
+    >>> from dtgfn import DTGFNClassifier
+    >>> model = DTGFNClassifier(inference="exact", max_depth=1).fit([[1.0], [2.0]] * 9, [0, 1] * 9)
+    >>> Report(model).to_dict()["trust"]["sentence"]
+    'This is the exact answer: a sum over all trees, nothing is approximated.'
+
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        title: str | None = None,
+        n_trees: int = 12,
+    ) -> None:
+        self._report = gather(model, X, y, title=title, n_trees=n_trees)
+
+    def __repr__(self) -> str:
+        return f"Report({self._report['title']!r}); .save(path) writes it, .open() shows it"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as a dict of plain JSON values."""
+        return self._report
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Write the dict as JSON."""
+        return json.dumps(self._report, indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def to_html(self) -> str:
+        """Write one HTML page that needs nothing else."""
+        return render_page(self._report)
+
+    def save(self, path: str | Path) -> None:
+        """Write the HTML page to a file, complete or not at all."""
+        write_atomically(Path(path), self.to_html().encode())
+
+    def open(self) -> None:
+        """Show the page in a browser, from a temporary file."""
+        folder = Path(tempfile.mkdtemp(prefix="dtgfn-report-"))
+        self.save(folder / "report.html")
+        webbrowser.open((folder / "report.html").as_uri())
+
+    def _repr_html_(self) -> str:
+        """Show the page in a notebook, in a frame of its own so that styles do not mix."""
+        page = html.escape(self.to_html(), quote=True)
+        style = "width:100%;height:80vh;border:1px solid #8888;border-radius:6px"
+        return f'<iframe title="dtgfn report" srcdoc="{page}" style="{style}"></iframe>'
 
 
 def gather(
@@ -137,7 +214,7 @@ def _detector_report(
         shown = model.decision_function(examples.table)
         rows = scored_rows(model, examples.names, examples.values, shown, examples.truth)
         report["rows"] = within(rows, ROW_BYTES)
-        report["held_out"] = None if y is None else score_held_out(model, X, y)
+        report["held_out"] = None if y is None else evaluate(model, X, y)
     return report
 
 
@@ -146,7 +223,7 @@ def headline(model: Any, title: str | None) -> dict[str, Any]:
     usual = "Anomaly detector" if isinstance(model, DTGFNAnomalyDetector) else "Decision trees"
     said = f"{usual}: {type(model).__name__}" if title is None else str(title)
     today = datetime.now(UTC).date().isoformat()
-    return {"title": said, "version": dtgfn.__version__, "made": today}
+    return {"title": said, "version": __version__, "made": today}
 
 
 def _examples(model: PosteriorEstimator, X: Any, y: Any) -> tuple[Examples, dict[str, Any] | None]:
@@ -155,7 +232,7 @@ def _examples(model: PosteriorEstimator, X: Any, y: Any) -> tuple[Examples, dict
         return typical_examples(model.posterior_), None
     unsure = model.predict_uncertainty(X).total  # type: ignore[attr-defined]
     examples = held_out_examples(model.binner_, *_table_and_truth(model, X, y), unsure)
-    return examples, None if y is None else shorter_confusion(score_held_out(model, X, y))
+    return examples, None if y is None else shorter_confusion(evaluate(model, X, y))
 
 
 def _table_and_truth(model: Any, X: Any, y: Any) -> tuple[Table, Any]:
@@ -198,7 +275,7 @@ def _trees(model: PosteriorEstimator, n_trees: int) -> list[dict[str, Any]]:
     trees = probable_trees(model, n_trees)
     if n_bytes(trees[0]) > TREE_BYTES:
         for node in (node for tree in trees for node in tree["nodes"]):
-            node["value"] = [whole(round(value, 2)) for value in node["value"]]
+            node["value"] = [plain_number(round(value, 2)) for value in node["value"]]
     return within(trees, TREE_BYTES) if n_bytes(trees[0]) <= TREE_BYTES else []
 
 
@@ -246,7 +323,7 @@ def _forest_note(forest: dict[str, Any], draws: bool) -> str | None:
 def _rows(
     model: PosteriorEstimator, examples: Examples, forest: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    rows = told_rows(model, examples)
+    rows = predicted_rows(model, examples)
     names = model.binner_.column_names
     if len(names) > MOST_VALUES:  # the others change nothing that the forest says
         used = {names[test["column"]] for test in forest["tests"]}

@@ -21,8 +21,7 @@ from scipy.special import betaincinv
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_choice, check_level
-from dtgfn.explain.nodes import node_log_marginals
-from dtgfn.explain.tree_set import take_trees
+from dtgfn.explain.tree_set import node_log_marginals, take_trees
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
 from dtgfn.trees.batch import TreeBatch
 
@@ -42,13 +41,15 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
 
     Returns
     -------
-    DataFrame with one row per column, named by it, sorted by ``share``, then by ``inclusion``:
+    DataFrame
+        One row per column, named by it, sorted by ``share``, then by ``inclusion``:
 
-    - ``inclusion`` is P(the tree uses the column); ``inclusion_low`` and ``inclusion_high`` say how
-      well the sampled trees tell it (Jeffreys' interval with the effective number of trees). With
-      the exact engine it is exact and the interval has no width; bags of it are a sample.
-    - ``gain``, ``gain_low``, ``gain_high``: posterior mean and quantiles over trees, in nats.
-    - ``share``, ``share_low``, ``share_high``: the same of the share of all gain.
+        - ``inclusion`` is P(the tree uses the column); ``inclusion_low`` and ``inclusion_high`` say
+          how well the sampled trees tell it (Jeffreys' interval with the effective number of
+          trees). With the exact engine it is exact and the interval has no width; bags of it are a
+          sample.
+        - ``gain``, ``gain_low``, ``gain_high``: posterior mean and quantiles over trees, in nats.
+        - ``share``, ``share_low``, ``share_high``: the same of the share of all gain.
 
     Examples
     --------
@@ -104,8 +105,8 @@ def _spread(
     order = np.argsort(value, axis=0, kind="stable")
     upto = np.cumsum(weight[order], axis=0)
     ordered = np.take_along_axis(value, order, axis=0)
-    places = ((upto < tail * (1 - 1e-12)).sum(axis=0) for tail in tails)
-    low, high = (ordered[place, np.arange(value.shape[1])] for place in places)
+    indices = ((upto < tail * (1 - 1e-12)).sum(axis=0) for tail in tails)
+    low, high = (ordered[index, np.arange(value.shape[1])] for index in indices)
     return {name: weight @ value, f"{name}_low": low, f"{name}_high": high}
 
 
@@ -142,6 +143,20 @@ def co_occurrence(
     "probability" is P(the tree uses both), P(uses the column) on the diagonal. "lift" divides it by
     the product of the two probabilities: above 1 the columns go together, below 1 they stand in
     for one another; nan where a column is never used. Both come from the sampled trees.
+
+    Parameters
+    ----------
+    source : TreePosterior or fitted model
+        Where the trees come from.
+    measure : {"probability", "lift"}
+        What to tell of two columns.
+    columns : sequence of str or None
+        Which columns; None for all.
+
+    Returns
+    -------
+    DataFrame
+        Square, over the columns.
 
     Examples
     --------

@@ -1,0 +1,102 @@
+"""The export formats, one line each, and the one function that writes trees in any of them.
+
+A new format is a line in ``FORMATS``, and a writer that takes a ``TreeSet`` in a file beside this;
+``cli/export.py`` knows its suffix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dtgfn._support.atomic_write import write_atomically
+from dtgfn._support.checks import check_choice
+from dtgfn.explain.tree_set import TreeSet, Which, take_tree, take_trees, tree_set_text
+from dtgfn.export.dot import to_dot
+from dtgfn.export.json_document import to_json
+from dtgfn.export.mermaid import to_mermaid
+from dtgfn.export.onnx_graph import to_onnx
+from dtgfn.export.sklearn_tree import to_sklearn
+
+
+class Format(NamedTuple):
+    """How to write trees, and whether several of them fit in."""
+
+    write: Callable[..., Any]
+    holds_many: bool
+
+
+FORMATS = {
+    "text": Format(tree_set_text, holds_many=False),
+    "dot": Format(to_dot, holds_many=False),
+    "mermaid": Format(to_mermaid, holds_many=False),
+    "json": Format(to_json, holds_many=True),
+    "sklearn": Format(to_sklearn, holds_many=True),
+    "onnx": Format(to_onnx, holds_many=True),
+}
+
+
+def export(
+    source: Any,
+    format: str,
+    *,
+    trees: Which = "best",
+    path: str | Path | None = None,
+    **options: Any,
+) -> Any:
+    """Write trees of a posterior or a fitted model for another program.
+
+    Parameters
+    ----------
+    source : TreePosterior, fitted model, or TreeSet
+        A ``TreeSet``, such as ``from_json`` gives, is exported as it is.
+    format : {"text", "dot", "mermaid", "json", "sklearn", "onnx"}
+        What to write.
+    trees : "best", "consensus", "all", int or TreeBatch
+        Which trees; "all" (not of the first three) is the weighted average of the sampled trees.
+    path : path or None
+        File to write, which is replaced only once it is complete; not for "sklearn".
+    **options
+        Of "sklearn" ``columns`` and ``dtype``, of "json" ``indent``.
+
+    Returns
+    -------
+    str, estimator or onnx.ModelProto
+        Text; of "sklearn" a fitted scikit-learn estimator, of "onnx" a model.
+
+    Examples
+    --------
+    >>> from dtgfn import infer
+    >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
+    ...                   engine="exact", max_depth=1, n_thresholds=3)
+    >>> export(posterior, "dot")[:12]
+    'digraph tree'
+
+    """
+    check_choice("format", format, FORMATS)
+    write, many = FORMATS[format]
+    if isinstance(trees, str) and trees == "all" and not many:
+        able = " or ".join(name for name, each in FORMATS.items() if each.holds_many)
+        raise ValueError(f"{format} shows one tree, not all; give another tree, or format {able}.")
+    if path is not None and format == "sklearn":
+        raise ValueError("A scikit-learn tree has no file format; leave out path and use joblib.")
+    chosen = _tree_set(source, trees, many)
+    if many and chosen.classes is None and chosen.spread is None:
+        raise ValueError(f"Leaves are neither classes nor numbers; {format} cannot hold them.")
+    result = write(chosen, **options)
+    if path is not None:
+        write_atomically(Path(path), result.encode() if isinstance(result, str) else _bytes(result))
+    return result
+
+
+def _tree_set(source: Any, trees: Which, many: bool) -> TreeSet:
+    if isinstance(source, TreeSet):
+        if not many and len(source.trees) != 1:
+            raise ValueError(f"This format shows one tree, not {len(source.trees)}.")
+        return source
+    return take_trees(source, trees) if many else take_tree(source, trees)
+
+
+def _bytes(model: Any) -> bytes:
+    return bytes(model.SerializeToString())
