@@ -198,11 +198,11 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         options = self.options or {}
         also = ("column_share", *self._own_options)
         for name, value in options.items():
-            others = [engine for engine, known in ENGINE_OPTIONS.items() if name in known]
-            if others and self.inference not in others and name not in also:
+            engines = [engine for engine, known in ENGINE_OPTIONS.items() if name in known]
+            if engines == ["gfn"] != [self.inference]:
                 raise ValueError(
-                    f"{name}={value!r} is for inference={others[0]!r}, not {self.inference!r}; "
-                    "leave it out, or choose that engine."
+                    f"{name}={value!r} is for inference='gfn', not {self.inference!r}; leave it "
+                    "out, or choose that engine."
                 )
         check_options(self.inference, options, also=also)
 
