@@ -95,9 +95,10 @@ def bagged(split_penalty: str, **changes: object) -> Callable[..., Outcome]:
 
     def run(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> Outcome:
         from dtgfn.data.tables import as_table
-        from dtgfn.engines.smc.engine import infer_smc
+        from dtgfn.engines import Run, find_engine
         from dtgfn.inference.bagging import infer_bagged
-        from dtgfn.inference.training_data import make_training_data
+        from dtgfn.inference.infer import make_training_data
+        from dtgfn.inference.resampling import BagOptions
         from dtgfn.trees.leaves import DirichletLeaf
         from dtgfn.trees.score import make_score
 
@@ -112,8 +113,14 @@ def bagged(split_penalty: str, **changes: object) -> Callable[..., Outcome]:
             **prior,
         )
         column = np.asarray(data.binner.feature_column, dtype=np.int32)
-        given = {"column": column, "n_columns": table.n_columns, "random_state": 0, "n_jobs": 1}
-        found = infer_bagged(infer_smc, data.rows, score, **given, **options)
+        smc = find_engine("smc")
+        of_run = {"n_trees": options["n_trees"]} if "n_trees" in options else {}
+        of_bags = {name: options[name] for name in ("n_bags", "column_share") if name in options}
+        own = {name: value for name, value in options.items() if name in smc.option_names}
+        run = Run(column=column, n_columns=table.n_columns, random_state=0, n_jobs=1, **of_run)
+        found = infer_bagged(
+            smc, data.rows, score, run, smc.read_options(own), BagOptions(**of_bags)
+        )
         found = replace(found, binner=data.binner, classes=data.classes)
         outside = found.diagnostics["out_of_bag_log_score"]
         return predict(found, new), 2 * found.mean_splits + 1, outside

@@ -34,8 +34,8 @@ from odd_tables_data import KINDS, OddTable, make_table
 from problems import Report
 
 from dtgfn import infer
-from dtgfn._support.budget import BudgetExceeded
 from dtgfn.diagnostics import effective_sample_size, trust
+from dtgfn.engines import BudgetExceeded
 from dtgfn.posterior.prediction import average_outputs, weigh_trees
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.flat_trees import WeightedTrees, average

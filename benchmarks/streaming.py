@@ -57,11 +57,13 @@ def load(table: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_loss(posterior, X: np.ndarray, y: np.ndarray) -> float:
-    from dtgfn.inference.training_data import class_places
+    from dtgfn.data.targets import encode_labels
     from dtgfn.posterior.prediction import average_outputs
 
     probability = average_outputs(posterior, posterior.encode(X))
-    return float(-np.log(probability[np.arange(len(y)), class_places(y, posterior.classes)]).mean())
+    return float(
+        -np.log(probability[np.arange(len(y)), encode_labels(y, posterior.classes)]).mean()
+    )
 
 
 def tell(posterior, seconds: float, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
@@ -78,8 +80,8 @@ def follow(stream: Stream, seconds: float, seed: int) -> list[dict[str, Any]]:
     from dataclasses import replace
 
     import dtgfn
+    from dtgfn.engines import Run, find_engine
     from dtgfn.inference.extend import extend_posterior
-    from dtgfn.inference.infer import ENGINES
 
     X, y = load(stream.table)
     shuffled = np.random.default_rng(seed).permutation(len(y))
@@ -104,7 +106,10 @@ def follow(stream: Stream, seconds: float, seed: int) -> list[dict[str, Any]]:
 
         def anew(engine: str, given=given, now=posterior, **changes):
             begun = time.monotonic()
-            cold = ENGINES[engine](now.rows, now.score, **given, **changes)
+            method = find_engine(engine)
+            own = {name: changes.pop(name) for name in method.option_names if name in changes}
+            run = Run(**given, **changes)
+            cold = method.infer(now.rows, now.score, run, method.read_options(own))
             return replace(cold, binner=now.binner, classes=now.classes), time.monotonic() - begun
 
         found["cold"] = tell(*anew("gfn", **options), *test)

@@ -49,7 +49,7 @@ def infer(table: str, n_thresholds: int, max_depth: int, engine: str, **options:
 
 
 def main() -> None:
-    import dtgfn.engines.exact.engine as exact
+    import dtgfn.engines.exact.inside_outside as exact
     from dtgfn.engines.rowsets.partial.graph import Graph
     from dtgfn.posterior.importance_weights import effective_sample_size
 

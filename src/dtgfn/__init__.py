@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from dtgfn import plots as plots
     from dtgfn import report as report
     from dtgfn._support.archive import StorageError as StorageError
-    from dtgfn._support.budget import BudgetExceeded as BudgetExceeded
     from dtgfn.data.table_files import read_table as read_table
+    from dtgfn.engines.contract import BudgetExceeded as BudgetExceeded
     from dtgfn.estimators.anomaly import DTGFNAnomalyDetector as DTGFNAnomalyDetector
     from dtgfn.estimators.classifier import DTGFNClassifier as DTGFNClassifier
     from dtgfn.estimators.regressor import DTGFNRegressor as DTGFNRegressor
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dtgfn.inference.extend import extend_posterior as extend_posterior
     from dtgfn.inference.extend import reweigh as reweigh
     from dtgfn.inference.infer import infer as infer
+    from dtgfn.inference.resampling import BagOptions as BagOptions
     from dtgfn.inference.select import Selection as Selection
     from dtgfn.inference.select import log_prior_mass as log_prior_mass
     from dtgfn.inference.select import select as select
@@ -63,6 +64,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "data.table_files": ("read_table",),
         "inference.infer": ("infer",),
         "inference.bagging": ("infer_bagged",),
+        "inference.resampling": ("BagOptions",),
         "inference.extend": (
             "extend_posterior",
             "reweigh",
@@ -94,7 +96,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "save",
         ),
         "_support.archive": ("StorageError",),
-        "_support.budget": ("BudgetExceeded",),
+        "engines.contract": ("BudgetExceeded",),
     },
     packages=(
         "datasets",

@@ -186,7 +186,7 @@ VALUES = [
     (1, "--max-depth -1", "--max-depth -1 is out of range; give a whole number from 0 to"),
     (1, "--max-depth 99", "--max-depth 99 is out of range; give a whole number from 0 to"),
     (2, "--max-depth two", "--max-depth is wrong: 'two' is not a whole number"),
-    (1, "--n-thresholds 0", "--n-thresholds is 0, but must be an integer from 1"),
+    (1, "--n-thresholds 0", "--n-thresholds 0 is out of range; give a whole number from 1"),
     (1, "--leaf-concentration 0", "--leaf-concentration 0.0 is out of range; give a number from"),
     (1, "--split-penalty mld", "--split-penalty mld is not a prior; give"),
     (1, "--split-penalty bcart:2,1", "--split-penalty ('bcart', 2.0, 1.0) is not a prior; give"),

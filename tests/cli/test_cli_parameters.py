@@ -17,9 +17,8 @@ from dtgfn.cli.parameters import (
     as_parameters,
     read_parameters,
 )
+from dtgfn.engines import ENGINES as KNOWN_ENGINES
 from dtgfn.engines.gfn.settings import PRESETS, Settings, make_settings
-from dtgfn.inference.infer import ENGINE_OPTIONS
-from dtgfn.inference.infer import ENGINES as KNOWN_ENGINES
 
 ESTIMATORS = {task: getattr(dtgfn, name) for task, name in TASKS.items()}
 DEFAULTS = {
@@ -49,7 +48,7 @@ def text_of(default):
 
 def test_other_flags_are_options_of_an_engine_or_of_the_classifier():
     for flag in FLAGS:
-        engines = [engine for engine, known in ENGINE_OPTIONS.items() if flag.name in known]
+        engines = [e for e in KNOWN_ENGINES.values() if flag.name in e.option_names]
         own = flag.name in dtgfn.DTGFNClassifier._own_options
         assert bool(flag.option_of) == bool(engines or own), flag.name
 

@@ -16,6 +16,7 @@ from enumeration import Case, Enumeration, from_batch, n_splits, to_batch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from keyword_engines import infer_exact
 from scipy.stats import genpareto
 from sklearn.datasets import load_wine
 
@@ -31,7 +32,6 @@ from dtgfn.diagnostics import (
     trust,
     warn_if_untrustworthy,
 )
-from dtgfn.engines.exact import infer_exact
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, canonical_keys
 from dtgfn.trees.score import log_reward

@@ -10,14 +10,14 @@ from functools import cache
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration, to_batch
+from keyword_engines import infer_mcmc
 from numba import njit
 from scipy.signal import lfilter
 from scipy.stats import chi2
 
-from dtgfn._support.turns import Deadline
+from dtgfn._support.parallel import Deadline
 from dtgfn.engines.convergence import MAX_R_HAT, effective_draws, split_r_hat
 from dtgfn.engines.mcmc.chain import INTERVAL, RECORDED, start_walk
-from dtgfn.engines.mcmc.engine import infer_mcmc
 from dtgfn.engines.mcmc.moves import change, swap
 from dtgfn.engines.mcmc.tree_state import SPLIT, write_tree
 from dtgfn.posterior.tree_posterior import TreePosterior
@@ -121,7 +121,7 @@ def test_moves_that_keep_the_shape_keep_the_posterior_on_what_they_reach(name, s
     n_draws, most = 2500, 0
     for seed in range(6):
         walk = start_walk(table, np.uint64(seed), 4)
-        for _ in walk.pieces(20, Deadline(None).halted):
+        for _ in walk.chunks(20, Deadline(None).halted):
             pass
         feature = np.zeros((n_draws, len(walk.chain.nodes)), dtype=np.int32)
         cut = np.zeros_like(feature)
@@ -142,7 +142,7 @@ def test_a_swap_with_two_equal_children_swaps_both():
     table = make_node_table(case.rows, case.score)
     walk = start_walk(table, np.uint64(0), 4)
     while walk.chain.size[SPLIT] < 3:
-        next(walk.pieces(walk.steps + 1, Deadline(None).halted))
+        next(walk.chunks(walk.steps + 1, Deadline(None).halted))
     feature = np.zeros((500, 7), dtype=np.int32)
     follow(walk.chain, table, True, 1, feature, np.zeros_like(feature))
     assert np.unique(feature, axis=0)[:, :3].tolist() == [[0, 1, 1], [1, 0, 0]]
@@ -168,7 +168,7 @@ def test_a_chain_knows_its_log_reward_whatever_it_did_and_however_large_it_grew(
     case = deep_case(prior)
     table = make_node_table(case.rows, case.score)
     walk = start_walk(table, np.uint64(3), 200)
-    for _ in walk.pieces(30_000, Deadline(None).halted):
+    for _ in walk.chunks(30_000, Deadline(None).halted):
         pass
     record, used = walk.record, int(walk.record.at[RECORDED])
     assert 100 <= used <= 200

@@ -15,7 +15,8 @@ from dtgfn import infer
 from dtgfn.diagnostics import trust, verdict
 from dtgfn.diagnostics.judgement import referee_doubts
 from dtgfn.engines import referee as referee_module
-from dtgfn.engines.referee import held_share, referee, rule_on, seeming_share
+from dtgfn.engines.contract import Run
+from dtgfn.engines.referee import bound_posterior, held_share, judge_draws, seeming_share
 from dtgfn.trees.batch import from_splits
 from dtgfn.trees.score import log_reward
 
@@ -51,7 +52,7 @@ def test_what_is_proven_is_true_however_little_work_was_done(seed, lazy):
     with pytest.MonkeyPatch.context() as patch:
         if lazy:
             patch.setattr(referee_module, "WORK", 1.0)
-        ruling = referee(case.rows, case.score, case.columns, case.n_columns, 1)
+        ruling = bound_posterior(case.rows, case.score, case.columns, case.n_columns, 1)
     expected = first_columns(truth, case)
     assert ruling.floor <= truth.log_z + 1e-5
     assert ruling.ceiling >= truth.log_z - 1e-5
@@ -70,8 +71,9 @@ def test_fair_draws_miss_nothing(seed):
     drawn = rng.choice(len(truth.trees), 400, p=truth.probability / truth.probability.sum())
     trees = to_batch([truth.trees[i] for i in drawn])
     reward = log_reward(trees, case.rows, case.score)
-    given_ = (case.rows, case.score, case.columns, case.n_columns, 1)
-    assert rule_on(trees, reward, *given_, n_effective=400)["missed"] <= 0.02
+    run = Run(column=case.columns, n_columns=case.n_columns, n_jobs=1)
+    given_ = (case.rows, case.score, run)
+    assert judge_draws(trees, reward, *given_, n_effective=400)["missed"] <= 0.02
 
 
 def test_shares_by_hand():
@@ -111,7 +113,8 @@ def test_chains_that_stand_still_in_the_wrong_place_are_told_so(stuck):
     trees = from_splits([stuck] * 200)
     reward = log_reward(trees, exact.rows, exact.score)
     column = np.arange(5, dtype=np.int32)
-    told = rule_on(trees, reward, exact.rows, exact.score, column, 5, 1, n_effective=100)
+    run = Run(column=column, n_columns=5, n_jobs=1)
+    told = judge_draws(trees, reward, exact.rows, exact.score, run, n_effective=100)
     assert told["missed"] > 0.5
     chains = replace(exact, engine="mcmc", solution=None, diagnostics=told)
     assert any("no drawn tree is" in doubt for doubt in referee_doubts(chains))
@@ -121,5 +124,6 @@ def test_large_tables_get_no_ruling(monkeypatch):
     monkeypatch.setattr(referee_module, "MOST_CELLS", 3)
     case = some_case(0)
     trees = from_splits([{}])
-    given_ = (case.rows, case.score, case.columns, case.n_columns, 1)
-    assert rule_on(trees, np.zeros(1), *given_, n_effective=1) == {}
+    run = Run(column=case.columns, n_columns=case.n_columns, n_jobs=1)
+    given_ = (case.rows, case.score, run)
+    assert judge_draws(trees, np.zeros(1), *given_, n_effective=1) == {}

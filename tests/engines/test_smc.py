@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration, to_batch
+from keyword_engines import infer_smc
 from scipy.stats import chi2
 
-from dtgfn.engines.smc.engine import infer_smc
 from dtgfn.engines.smc.sweep import log_mean_exp, systematic
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import canonical_keys, check_trees

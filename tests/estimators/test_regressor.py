@@ -6,16 +6,14 @@ import pickle
 import numpy as np
 import pytest
 from enumeration import LEAF, Case, Enumeration
+from keyword_engines import infer_exact, infer_mcmc, infer_smc
 from scipy import stats
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dtgfn import DTGFNRegressor, infer, load, save
-from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.engine import infer_gfn
-from dtgfn.engines.mcmc.engine import infer_mcmc
-from dtgfn.engines.smc.engine import infer_smc
 from dtgfn.posterior.moments import Students, mixture_quantile
 from dtgfn.trees.leaves import NormalLeaf
 from dtgfn.trees.score import Rows, make_score

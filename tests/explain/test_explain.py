@@ -12,6 +12,7 @@ import pytest
 from enumeration import Case, Enumeration
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keyword_engines import infer_exact
 from random_posterior import make_posterior, mixed_frame
 from sklearn.datasets import load_iris
 from sklearn.inspection import (
@@ -24,7 +25,6 @@ from dtgfn import DTGFNClassifier, infer
 from dtgfn.cli.summary import summarise, summary_text
 from dtgfn.data.binning import Binner, ColumnSpec, encode
 from dtgfn.data.tables import as_table
-from dtgfn.engines.exact import infer_exact
 from dtgfn.explain import consensus_tree, distinct_rules, leaf_rules
 from dtgfn.explain.column_importance import (
     co_occurrence,

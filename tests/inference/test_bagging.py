@@ -8,14 +8,16 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration
+from keyword_engines import infer_exact
 from scipy.special import entr
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dtgfn import DTGFNClassifier
-from dtgfn.engines.exact import infer_exact
-from dtgfn.engines.smc.engine import infer_smc
+from dtgfn.engines import ExactOptions, Run, find_engine
+from dtgfn.engines.exact.engine import ExactEngine
 from dtgfn.explain.tree_set import take_trees
 from dtgfn.inference.bagging import Bags, best_sharpness, infer_bagged, out_of_bag
+from dtgfn.inference.resampling import BagOptions
 from dtgfn.posterior.prediction import Predictor, average_outputs, average_trees, sharpened
 from dtgfn.posterior.uncertainty import credible_interval, uncertainty
 from dtgfn.trees.batch import canonical_keys, node_sums, route
@@ -28,11 +30,26 @@ CASE = Case(CODES, LABELS, 2, max_depth=2, column=(0, 0, 1, 2, 3, 3))
 SMALL = {"n_trees": 20, "n_thresholds": 7, "max_depth": 2, "random_state": 0, "n_jobs": 1}
 
 
-def bag(case=CASE, engine=infer_exact, **options):
+class Watched(ExactEngine):
+    """The exact engine, which notes something of every call."""
+
+    def __init__(self, note) -> None:
+        super().__init__()
+        object.__setattr__(self, "note", note)
+
+    def infer(self, rows, score, run, options):
+        self.note(rows, score)
+        return super().infer(rows, score, run, options)
+
+
+def bag(case=CASE, engine="exact", **options):
     given = {"n_bags": 8, "n_trees": 80, "random_state": 0, **options}
-    return infer_bagged(
-        engine, case.rows, case.score, column=case.columns, n_columns=case.n_columns, **given
-    )
+    engine = find_engine(engine) if isinstance(engine, str) else engine
+    of_bags = {name: given.pop(name) for name in ("n_bags", "column_share") if name in given}
+    own = {name: given.pop(name) for name in engine.option_names if name in given}
+    run = Run(column=case.columns, n_columns=case.n_columns, **given)
+    options = engine.read_options(own)
+    return infer_bagged(engine, case.rows, case.score, run, options, BagOptions(**of_bags))
 
 
 def test_trees_of_a_bag_split_on_its_columns_only():
@@ -54,7 +71,7 @@ def test_bags_share_the_trees_and_hold_as_many_rows_as_there_are():
 
 
 def test_every_leaf_holds_training_rows():
-    posterior = bag(engine=infer_smc, n_particles=20, n_sweeps=1)
+    posterior = bag(engine="smc", n_particles=20, n_sweeps=1)
     assert np.isfinite(posterior.log_reward).all()
     rows, leaf = CASE.rows, CASE.score.leaf
     _, n_rows = node_sums(posterior.trees, rows.codes, rows.target, rows.weight, leaf)
@@ -78,11 +95,7 @@ def test_each_bag_is_the_posterior_of_its_rows():
 
 def test_fewer_columns_pay_less_for_a_split():
     seen = []
-
-    def engine(rows, score, **given):
-        seen.append(score.prior.penalty)
-        return infer_exact(rows, score, **given)
-
+    engine = Watched(lambda rows, score: seen.append(score.prior.penalty))
     bag(engine=engine, column_share=0.5)
     assert seen[0] == pytest.approx(CASE.score.prior.penalty - math.log(2))
 
@@ -211,11 +224,7 @@ def test_bags_hold_as_many_rows_as_there_is_weight():
 
 def test_a_bag_weighs_what_all_rows_do():
     seen = []
-
-    def engine(rows, score, **given):
-        seen.append(rows.weight.sum())
-        return infer_exact(rows, score, **given)
-
+    engine = Watched(lambda rows, score: seen.append(rows.weight.sum()))
     for weight in (0.001, 0.33, 1.0, 1.49):
         seen.clear()
         bag(CASE.but(weight=np.full(40, weight)), engine, n_bags=3, n_trees=3)
@@ -332,8 +341,9 @@ def test_bad_arguments_are_named(options, message):
 
 def test_numbers_cannot_be_bagged():
     score = replace(CASE.score, leaf=NormalLeaf())
+    run = Run(column=CASE.columns, n_columns=4)
     with pytest.raises(TypeError, match="NormalLeaf, not classes"):
-        infer_bagged(infer_exact, CASE.rows, score, column=CASE.columns, n_columns=4)
+        infer_bagged(find_engine("exact"), CASE.rows, score, run, ExactOptions())
 
 
 def test_a_posterior_without_bags_is_refused():

@@ -16,17 +16,25 @@ import pytest
 from enumeration import Case, Enumeration
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keyword_engines import infer_exact, infer_mcmc, infer_smc
 
 import dtgfn
 from dtgfn import BudgetExceeded, DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, infer
-from dtgfn._support import budget as exact_budget
-from dtgfn._support.budget import Budget
 from dtgfn._support.checks import check_run
+from dtgfn._support.parallel import (
+    GRACE,
+    ChunkSize,
+    Deadline,
+    Interruptible,
+    run_parallel,
+    run_round_robin,
+    run_serial,
+)
 from dtgfn._support.progress import silent
-from dtgfn._support.threads import Halting, anyhow, in_order
-from dtgfn._support.turns import GRACE, Deadline, Pace, take_turns
 from dtgfn.data.binning import distinct_codes
 from dtgfn.diagnostics import UntrustworthyFit
+from dtgfn.engines.exact import budget as exact_budget
+from dtgfn.engines.exact.budget import Budget
 from dtgfn.engines.mcmc import engine as mcmc
 from dtgfn.engines.smc import engine as smc
 from dtgfn.engines.smc.sweep import make_workspace, start_sweep
@@ -85,8 +93,8 @@ def test_pieces_do_every_item_once_and_tell_how_far_they_are(n, n_jobs, halting)
     def plain(first, last):
         done[first:last] += 1
 
-    anyhow(Halting(plain, flag) if halting else plain, n, n_jobs, told.append)
-    in_order(plain, n, told.append)
+    run_parallel(Interruptible(plain, flag) if halting else plain, n, n_jobs, told.append)
+    run_serial(plain, n, told.append)
     assert (done == 2).all()
     assert not flag[0]
     assert all(0 <= share <= 1 for share in told)
@@ -105,7 +113,7 @@ def test_a_long_loop_is_halted_when_the_caller_gives_up():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        anyhow(Halting(deaf_but_for_the_flag, flag), 1, 1, interrupt)
+        run_parallel(Interruptible(deaf_but_for_the_flag, flag), 1, 1, interrupt)
     assert flag[0] == 1
 
 
@@ -127,7 +135,7 @@ def test_distinct_rows_are_those_of_numpy(rows, repeat):
 
 def test_counting_rows_at_nodes_lets_signals_through(monkeypatch):
     """Python sees a signal between two pieces: there are many of them, none of all rows."""
-    from dtgfn import trees
+    from dtgfn.trees import batch as trees
 
     seen = []
 
@@ -137,9 +145,9 @@ def test_counting_rows_at_nodes_lets_signals_through(monkeypatch):
             work(first, last)
             time.sleep(0.01)
 
-        in_order(noted, n_items)
+        run_serial(noted, n_items)
 
-    monkeypatch.setattr(trees, "in_order", watched)
+    monkeypatch.setattr(trees, "run_serial", watched)
     codes = RNG.integers(0, 3, (5000, 1)).astype(np.uint16)
     batch = trees.from_splits([{(): (0, 1)}])
     case = Case(codes, np.zeros(5000, int), 1)
@@ -188,7 +196,7 @@ def test_tasks_end_when_time_is_over_and_there_is_enough_to_show(enough_after):
             yield True
 
     enough = lambda: done[0] >= enough_after  # noqa: E731
-    take_turns([task()], n_jobs=1, deadline=deadline, enough=enough, report=lambda: None)
+    run_round_robin([task()], n_jobs=1, deadline=deadline, enough=enough, on_progress=lambda: None)
     if enough_after == 3:
         assert done[0] == 3
     else:  # nothing to show: the grace is used up, and no more
@@ -201,8 +209,8 @@ def test_a_halted_sweep_decides_nothing():
     deadline = Deadline(None)
     deadline.halted[0] = 1
     work, rng = make_workspace(table, deadline.halted), np.random.default_rng(0)
-    sweep = start_sweep(table, work, 20, rng, Pace(), deadline, lambda: False)
-    next(sweep.pieces())
+    sweep = start_sweep(table, work, 20, rng, ChunkSize(), deadline, lambda: False)
+    next(sweep.chunks())
     assert (sweep.particles.n_nodes == 1).all()
 
 
@@ -218,8 +226,8 @@ def test_thinning_at_any_moment_keeps_the_evidence_without_bias(wanted):
     for _ in range(600):
         deadline = Late(None, wanted=wanted)
         work = make_workspace(table, deadline.halted)
-        sweep = start_sweep(table, work, 40, rng, Pace(), deadline, lambda: True)
-        for _ in sweep.pieces():
+        sweep = start_sweep(table, work, 40, rng, ChunkSize(), deadline, lambda: True)
+        for _ in sweep.chunks():
             pass
         assert len(sweep.particles.next) == wanted
         ratio.append(math.exp(sweep.log_z - truth.log_z))
@@ -230,18 +238,18 @@ def test_thinning_at_any_moment_keeps_the_evidence_without_bias(wanted):
 
 def test_a_sweep_that_was_thinned_out_has_trees_and_rewards_and_says_so(monkeypatch):
     monkeypatch.setattr(smc, "Deadline", Late)
-    posterior = run(smc.infer_smc, n_particles=200, n_sweeps=5, n_trees=50, time_budget=2.0)
+    posterior = run(infer_smc, n_particles=200, n_sweeps=5, n_trees=50, time_budget=2.0)
     assert posterior.diagnostics["sweeps"] >= 1
     assert posterior.diagnostics["thinned_to"] == 7
     wanted = log_reward(posterior.trees, merge_rows(CASE.rows), CASE.score)
     np.testing.assert_allclose(posterior.log_reward, wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize("engine", [smc.infer_smc, mcmc.infer_mcmc], ids=["smc", "mcmc"])
+@pytest.mark.parametrize("engine", [infer_smc, infer_mcmc], ids=["smc", "mcmc"])
 def test_where_nothing_was_done_in_time_that_is_said_in_one_sentence(engine, monkeypatch):
     for module in (smc, mcmc):
         monkeypatch.setattr(module, "Deadline", functools.partial(Deadline, now=Jumping(100.0)))
-        monkeypatch.setattr(module, "take_turns", lambda *_, **__: None)
+        monkeypatch.setattr(module, "run_round_robin", lambda *_, **__: None)
     with pytest.raises(BudgetExceeded, match=r"single .* within time_budget=2 s; allow more") as no:
         run(engine, n_trees=5, time_budget=2.0)
     assert str(no.value).count(". ") == 0
@@ -253,7 +261,7 @@ def test_thinned_particles_are_warned_of(monkeypatch):
         infer(X, Y, engine="smc", time_budget=2.0, n_particles=300, n_thresholds=9, random_state=0)
 
 
-@pytest.mark.parametrize("engine", [smc.infer_smc, mcmc.infer_mcmc], ids=["smc", "mcmc"])
+@pytest.mark.parametrize("engine", [infer_smc, infer_mcmc], ids=["smc", "mcmc"])
 @pytest.mark.parametrize("penalty", [0.2, "bcart"])
 def test_rewards_that_samplers_carry_along_are_those_of_the_score(engine, penalty):
     case = CASE.but(split_penalty=penalty, temperature=3.0)
@@ -290,7 +298,7 @@ def test_many_classes_are_summed_as_few_are():
     codes, labels = rng.integers(0, 4, (30, 2)), rng.permutation(30)
     case = Case(codes, labels, 30, max_depth=1, split_penalty=0.5)
     truth = Enumeration(case)
-    posterior = run(dtgfn.engines.exact.infer_exact, case, n_trees=3)
+    posterior = run(infer_exact, case, n_trees=3)
     assert posterior.log_evidence == pytest.approx(truth.log_z, abs=1e-9)
 
 

@@ -9,18 +9,18 @@ import torch
 from enumeration import Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keyword_engines import infer_exact
 from sklearn.datasets import load_iris
 
 import dtgfn
 from dtgfn import DTGFNClassifier, DTGFNRegressor
 from dtgfn.data.binning import encode
 from dtgfn.data.tables import as_table
+from dtgfn.data.targets import encode_labels
 from dtgfn.diagnostics import UntrustworthyFit
-from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.engines.gfn.engine import infer_gfn
 from dtgfn.inference.extend import append_rows, code_batch, extend_posterior, reweigh, sum_rows
-from dtgfn.inference.training_data import class_places
 from dtgfn.posterior.importance_weights import effective_sample_size
 from dtgfn.posterior.prediction import average_outputs
 from dtgfn.trees.batch import canonical_keys
@@ -122,10 +122,10 @@ def test_mistakes_are_named_in_a_sentence():
 
 
 def test_labels_of_any_kind_find_their_class():
-    assert class_places(np.array([2.0, 1.0]), np.array([1, 2])).tolist() == [1, 0]
-    assert class_places(np.array([True]), np.array([False, True])).tolist() == [1]
+    assert encode_labels(np.array([2.0, 1.0]), np.array([1, 2])).tolist() == [1, 0]
+    assert encode_labels(np.array([True]), np.array([False, True])).tolist() == [1]
     mixed = np.array(["b", "a"], dtype=object)
-    assert class_places(mixed, np.array(["a", "b"])).tolist() == [1, 0]
+    assert encode_labels(mixed, np.array(["a", "b"])).tolist() == [1, 0]
 
 
 # The old trees.

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration, to_batch
+from keyword_engines import infer_exact
 
-from dtgfn.engines.exact import infer_exact
 from dtgfn.inference.temperature import TEMPERATURES, choose_temperature, leave_one_out
 from dtgfn.posterior.tree_posterior import sampled_posterior
 

@@ -11,12 +11,13 @@ from scipy.special import gammaln
 
 from dtgfn.data.targets import check_numbers
 from dtgfn.inference.infer import infer
-from dtgfn.inference.training_data import fitted_dirichlet, fitted_normal
 from dtgfn.trees.custom_leaf import CustomLeaf
 from dtgfn.trees.leaves import (
     DirichletLeaf,
     NormalLeaf,
     add_row,
+    fit_dirichlet,
+    fit_normal,
     log_marginal,
     row_mass,
     write_outputs,
@@ -110,15 +111,15 @@ def test_dirichlet_table_holds_log_gammas():
 
 def test_the_normal_leaf_takes_its_scale_from_the_target():
     y, weight = np.array([1.0, 5.0, 9.0]), np.array([1.0, 2.0, 1.0])
-    leaf = fitted_normal(NormalLeaf(), y, weight)
+    leaf = fit_normal(NormalLeaf(), y, weight)
     assert (leaf.location, leaf.scale) == pytest.approx((5.0, math.sqrt(8.0)))
-    assert fitted_normal(NormalLeaf(), np.full(3, 7.0), weight).scale == 1.0
+    assert fit_normal(NormalLeaf(), np.full(3, 7.0), weight).scale == 1.0
 
 
 @pytest.mark.parametrize("value", [0, -0.1, math.inf, math.nan, "1", None, True, 1j])
 def test_concentration_must_be_in_range(value):
     with pytest.raises(ValueError, match="give a number from") as error:
-        fitted_dirichlet(DirichletLeaf(1, value), np.arange(2))
+        fit_dirichlet(DirichletLeaf(1, value), np.arange(2))
     assert f"leaf_concentration={value!r}" in str(error.value)
 
 
@@ -132,7 +133,7 @@ def test_concentration_must_be_in_range(value):
 )
 def test_normal_priors_must_be_in_range(leaf, name):
     with pytest.raises(ValueError, match=f"{name}=.*give a number from"):
-        fitted_normal(leaf, np.arange(3.0), np.ones(3))
+        fit_normal(leaf, np.arange(3.0), np.ones(3))
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,13 @@ import numpy as np
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.progress import Progress, silent
 from dtgfn.anomaly.background import Background, background_shares, view_rows
+from dtgfn.engines.contract import Run
 from dtgfn.engines.warm_up import compile_engine
-from dtgfn.inference.infer import ENGINES
+from dtgfn.inference.infer import Method
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, route
 from dtgfn.trees.leaves import DirichletLeaf
-from dtgfn.trees.score import Score, SplitPenalty, make_score
+from dtgfn.trees.score import SplitPenalty, make_score
 
 CHUNK = 1_000_000  # trees times rows looked at together
 MIN_SECONDS = 0.1  # what an engine gets when the budget is nearly over
@@ -64,23 +66,24 @@ def infer_views(
     columns: Sequence[tuple[int, ...]],
     cells: Codes,
     weight: Floats,
+    method: Method,
     *,
     n_thresholds: int,
     n_trees: int,
     time_budget: float | None,
+    n_jobs: int | None,
     rng: np.random.Generator,
     max_depth: int,
     leaf_concentration: float,
     split_penalty: SplitPenalty,
     temperature: float,
     progress: Progress = silent,
-    **engine: Any,
 ) -> Iterator[View]:
     """Infer ``n_trees`` trees in each of several sets of columns; for one tree, the best one.
 
-    ``cells`` [n, columns] and ``weight`` [n] are of the normal rows; ``engine`` is what
-    ``infer_view`` hands on. When ``time_budget`` seconds are over, counted without compiling and
-    with what the caller does between two views, the remaining sets are left out.
+    ``cells`` [n, columns] and ``weight`` [n] are of the normal rows. When ``time_budget`` seconds
+    are over, counted without compiling and with what the caller does between two views, the
+    remaining sets are left out.
     """
     started = math.nan
     for n_views, chosen in enumerate(columns):
@@ -94,15 +97,8 @@ def infer_views(
         )
         if n_views == 0:
             some = view_rows(background, chosen, cells[:1], weight[:1], np.random.default_rng(0))
-            compile_engine(
-                ENGINES[engine["engine"]],
-                some,
-                score,
-                column=np.arange(len(chosen), dtype=np.int32),
-                n_columns=len(chosen),
-                n_jobs=engine["n_jobs"],
-                **engine["options"],
-            )
+            run = view_run(chosen, n_jobs=n_jobs)
+            compile_engine(method.engine, some, score, run, method.options)
             # The clock starts here: compiling, on a first run, is not the problem's fault.
             started = time.monotonic()
         left = None if time_budget is None else time_budget - (time.monotonic() - started)
@@ -110,38 +106,33 @@ def infer_views(
             break
         progress("views", n_views / len(columns))
         seconds = None if left is None else max(left / (len(columns) - n_views), MIN_SECONDS)
-        yield infer_view(
-            background, chosen, cells, weight, score, n_trees, rng, time_budget=seconds, **engine
+        rows = view_rows(background, chosen, cells, weight, rng)
+        run = view_run(
+            chosen,
+            n_trees=n_trees,
+            random_state=int(rng.integers(2**31)),
+            time_budget=seconds,
+            n_jobs=n_jobs,
         )
+        posterior = method.infer(rows, score, run)
+        yield make_view(background, chosen, cells, weight, posterior, alone=n_trees == 1)
 
 
-def infer_view(
+def view_run(columns: Sequence[int], **given: Any) -> Run:
+    """What an engine is told of a view, each of whose columns is a feature."""
+    column = np.arange(len(columns), dtype=np.int32)
+    return Run(column=column, n_columns=len(columns), **given)
+
+
+def make_view(
     background: Background,
     columns: tuple[int, ...],
     cells: Codes,
     weight: Floats,
-    score: Score,
-    n_trees: int,
-    rng: np.random.Generator,
-    *,
-    engine: str,
-    time_budget: float | None,
-    n_jobs: int | None,
-    options: dict[str, Any],
+    posterior: TreePosterior,
+    alone: bool,
 ) -> View:
-    """Infer the trees of one view by an engine, with the engine's own options."""
-    posterior = ENGINES[engine](
-        view_rows(background, columns, cells, weight, rng),
-        score,
-        column=np.arange(len(columns), dtype=np.int32),
-        n_columns=len(columns),
-        n_trees=n_trees,
-        random_state=int(rng.integers(2**31)),
-        time_budget=time_budget,
-        n_jobs=n_jobs,
-        **options,
-    )
-    alone = n_trees == 1
+    """Keep of a posterior what tells how empty space is: of all trees, or of the best one."""
     if posterior.interrupted:  # the other views would be trained as if nothing had happened
         raise KeyboardInterrupt
     trees = posterior.best_tree if alone else posterior.trees
@@ -152,7 +143,7 @@ def infer_view(
         normal=leaf_weights(trees, pick(cells, columns), weight),
         background=background_shares(background, columns, trees) * weight.sum(),
         log_evidence=posterior.log_evidence,
-        concentration=score.leaf.concentration,  # type: ignore[attr-defined]
+        concentration=posterior.score.leaf.concentration,  # type: ignore[attr-defined]
     )
 
 

@@ -73,9 +73,8 @@ def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosteri
     """The exact posterior of the rows in a model; None, with a note, where it is out of reach."""
     import numpy as np
 
-    from dtgfn._support.budget import BudgetExceeded
     from dtgfn._support.progress import progress_bar
-    from dtgfn.engines.exact import infer_exact
+    from dtgfn.engines import BudgetExceeded, Run, infer_exact
 
     if posterior.engine == "exact":
         return None
@@ -85,17 +84,15 @@ def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosteri
     assert binner is not None, "a model's posterior has one"
     try:
         with progress_bar(shown) as progress:
-            return infer_exact(
-                posterior.rows,
-                posterior.score,
+            run = Run(
                 column=np.asarray(binner.feature_column, dtype=np.int32),
                 n_columns=len(binner.columns),
                 n_trees=1,
                 random_state=0,
                 time_budget=seconds,
-                n_jobs=None,
                 progress=progress,
             )
+            return infer_exact(posterior.rows, posterior.score, run)
     except BudgetExceeded as error:
         note(in_flags(f"the exact posterior is out of reach: {error}"))
         return None

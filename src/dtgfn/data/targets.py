@@ -9,9 +9,12 @@ import numpy.typing as npt
 import pandas
 from sklearn.utils.validation import column_or_1d
 
-from dtgfn._support.arrays import Floats
+from dtgfn._support.arrays import Floats, Int32s
+from dtgfn.data.tables import listing
 
 MAX_NUMBER = 1e150  # beyond, squares overflow
+MAX_CLASSES = 1000
+MAX_WEIGHT = 1e9  # of all rows; beyond, differences of log gammas lose their digits
 
 
 def as_target(y: Any) -> npt.NDArray[Any]:
@@ -92,6 +95,23 @@ def _plain_labels(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
                 "numbers or truth values."
             )
     return y if texts else np.array(y.tolist())
+
+
+def encode_labels(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Int32s:
+    """Index of each label [n] among the classes [C]; refuse one that is not there.
+
+    >>> encode_labels(np.array(["yes", "no"]), np.array(["no", "yes"])).tolist()
+    [1, 0]
+    """
+    index = pandas.Index(classes).get_indexer(pandas.Index(y))
+    unseen = np.flatnonzero(index < 0)
+    if unseen.size:
+        raise ValueError(
+            f"y holds the label {str(y[unseen[0]])!r} in row {unseen[0]}, which is none of the "
+            f"classes {listing(map(str, classes))}; name every class that may come in classes= of "
+            "the first partial_fit."
+        )
+    return np.asarray(index, dtype=np.int32)
 
 
 def check_numbers(y: npt.NDArray[Any]) -> Floats:

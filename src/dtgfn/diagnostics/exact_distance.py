@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn._support.threads import Threads
+from dtgfn._support.parallel import Threads
 from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.ranking import ranked_trees
 from dtgfn.posterior.importance_weights import effective_sample_size

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from dtgfn._support.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from dtgfn.engines.contract import BudgetExceeded as BudgetExceeded
     from dtgfn.engines.contract import Engine as Engine
     from dtgfn.engines.contract import Run as Run
+    from dtgfn.engines.exact.engine import ExactOptions as ExactOptions
     from dtgfn.engines.exact.engine import ExactSolution as ExactSolution
     from dtgfn.engines.exact.engine import infer_exact as infer_exact
     from dtgfn.engines.gfn.callbacks import Callback as Callback
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
     from dtgfn.engines.gfn.trackers import MLflowTracker as MLflowTracker
     from dtgfn.engines.gfn.trackers import TensorBoardTracker as TensorBoardTracker
     from dtgfn.engines.gfn.trackers import WandbTracker as WandbTracker
+    from dtgfn.engines.mcmc.engine import McmcOptions as McmcOptions
     from dtgfn.engines.mcmc.engine import infer_mcmc as infer_mcmc
+    from dtgfn.engines.registry import ENGINES as ENGINES
+    from dtgfn.engines.registry import find_engine as find_engine
+    from dtgfn.engines.smc.engine import SmcOptions as SmcOptions
     from dtgfn.engines.smc.engine import infer_smc as infer_smc
     from dtgfn.posterior.prediction import CountedTrees as CountedTrees
     from dtgfn.trees.batch import TreeBatch as TreeBatch
@@ -30,10 +36,16 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "engines.contract": (
+            "BudgetExceeded",
             "Engine",
             "Run",
         ),
+        "engines.registry": (
+            "ENGINES",
+            "find_engine",
+        ),
         "engines.exact.engine": (
+            "ExactOptions",
             "ExactSolution",
             "infer_exact",
         ),
@@ -44,8 +56,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "TensorBoardTracker",
             "WandbTracker",
         ),
-        "engines.mcmc.engine": ("infer_mcmc",),
-        "engines.smc.engine": ("infer_smc",),
+        "engines.mcmc.engine": ("McmcOptions", "infer_mcmc"),
+        "engines.smc.engine": ("SmcOptions", "infer_smc"),
         "trees.batch": ("TreeBatch",),
         "trees.score": (
             "Rows",

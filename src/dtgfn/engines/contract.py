@@ -13,7 +13,13 @@ from dtgfn._support.progress import Progress, silent
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.score import Rows, Score
 
+PREPARING = "preparing (the first run compiles)"  # the stage that every engine begins with
+
 OptionsT = TypeVar("OptionsT", contravariant=True)
+
+
+class BudgetExceeded(RuntimeError):  # noqa: N818 (says what happened)
+    """An engine would not finish, or did not, in the time or memory that it was given."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 Chains can agree on one wrong mode, sweeps on one wrong evidence, and nothing that they drew shows
 it. So the row sets that hold most by their look-ahead are summed as the GFlowNet sums them, without
 any guess and up to a fixed amount of work. That bounds log Z, and from below the share of trees
-that split first on each column. On small problems both bounds meet, and the ruling is exact.
+that split first on each column. On small problems both bounds meet, and are exact.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
-from dtgfn._support.threads import Threads
+from dtgfn._support.parallel import Threads, count_threads
+from dtgfn.engines.contract import Run
 from dtgfn.engines.rowsets.partial.graph import Graph
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import Problem, make_problem
@@ -30,7 +31,7 @@ RARELY = 0.005
 
 
 @dataclass(frozen=True)
-class Ruling:
+class Bounds:
     """What was proven.
 
     Attributes
@@ -47,10 +48,10 @@ class Ruling:
     first_split: Floats
 
 
-def referee(
+def bound_posterior(
     rows: Rows, score: Score, column: Int32s, n_columns: int, n_jobs: int, n_trees: int = 1000
-) -> Ruling:
-    """Look at as many row sets as is fair to the work that so many trees were, and rule."""
+) -> Bounds:
+    """Look at as many row sets as is fair to the work that so many trees were, and bound."""
     problem = make_problem(rows, score, column, n_columns)
     # At depth 2 one tail is enough, and leaves first splits to look at.
     graph = Graph(problem, 2 if score.max_depth > 2 else 1, Threads(n_jobs))
@@ -66,7 +67,7 @@ def referee(
         graph.settle_all(remember=True, hope=False)
         n_left -= max(n_new, 1)
     floor, ceiling = graph.bounds()
-    return Ruling(floor, ceiling, first_split(graph, ceiling, column, n_columns))
+    return Bounds(floor, ceiling, first_split(graph, ceiling, column, n_columns))
 
 
 def affordable_nodes(problem: Problem, n_trees: int) -> int:
@@ -114,35 +115,38 @@ def seeming_share(trees: TreeBatch) -> float:
     return 1.0 - once if once < RARELY else 0.0
 
 
-def rule_on(
+def judge_draws(
     trees: TreeBatch,
     log_reward: Floats,
     rows: Rows,
     score: Score,
-    column: Int32s,
-    n_columns: int,
-    n_jobs: int,
+    run: Run,
     n_effective: float,
 ) -> dict[str, float]:
-    """Hold trees that count alike against a ruling; plain numbers for ``diagnostics``.
+    """Hold trees that count alike against the bounds; plain numbers for ``diagnostics``.
 
     ``missed`` is a share of the posterior that is proven to be missing among the trees, beyond what
     so many independent draws may miss by chance (four standard errors): that splits first on
     some column where they do not, or that they seem to hold, by how often they come again, and do
-    not. Tables on which even the root is much work get no ruling.
+    not. Tables on which even the root is much work are not judged.
     """
     if rows.codes.size > MOST_CELLS:
         return {}
-    ruling = referee(rows, score, column, n_columns, n_jobs, len(trees))
+    column, n_columns = run.column, run.n_columns
+    n_threads = count_threads(run.n_jobs)
+    bounds = bound_posterior(rows, score, column, n_columns, n_threads, len(trees))
     first = trees.feature[:, 0]
-    place = np.where(first >= 0, column[np.maximum(first, 0)] if column.size else 0, n_columns)
-    found = np.bincount(place, minlength=n_columns + 1) / len(trees)
-    least, worth = ruling.first_split, max(min(n_effective, len(trees)), 1.0)
-    chance = 4 * np.sqrt(least * (1 - least) / worth)
+    source = np.where(first >= 0, column[np.maximum(first, 0)] if column.size else 0, n_columns)
+    found = np.bincount(source, minlength=n_columns + 1) / len(trees)
+    least, n_independent = bounds.first_split, max(min(n_effective, len(trees)), 1.0)
+    chance = 4 * np.sqrt(least * (1 - least) / n_independent)
     first_missed = float(np.max(least - found - chance))
-    seeming = seeming_share(trees) - 2 / math.sqrt(worth)
-    again_missed = seeming - held_share(trees, log_reward / score.temperature, ruling.floor)
-    told = {"referee_floor": ruling.floor, "missed": max(first_missed, again_missed, 0.0)}
-    if math.isfinite(ruling.ceiling):
-        told["referee_ceiling"] = ruling.ceiling
-    return told
+    seeming = seeming_share(trees) - 2 / math.sqrt(n_independent)
+    again_missed = seeming - held_share(trees, log_reward / score.temperature, bounds.floor)
+    diagnostics = {
+        "referee_floor": bounds.floor,
+        "missed": max(first_missed, again_missed, 0.0),
+    }
+    if math.isfinite(bounds.ceiling):
+        diagnostics["referee_ceiling"] = bounds.ceiling
+    return diagnostics

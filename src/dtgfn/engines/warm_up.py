@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from dtgfn._support.arrays import Int32s
+from dtgfn.engines.contract import Engine, Run
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.node_terms import two_rows
 from dtgfn.trees.score import Rows, Score
 
-OF_ONE_RUN = ("checkpoint", "callbacks", "policy")  # options that belong to the real one
+OptionsT = TypeVar("OptionsT")
+
+# Options that belong to the real run, and what they are without it.
+OF_ONE_RUN = {"checkpoint": None, "callbacks": (), "policy": None}
 SECONDS = 0.1
 
 
 def compile_engine(
-    engine: Callable[..., TreePosterior],
-    rows: Rows,
-    score: Score,
-    *,
-    column: Int32s,
-    n_columns: int,
-    **options: Any,
+    engine: Engine[OptionsT], rows: Rows, score: Score, run: Run, options: OptionsT
 ) -> TreePosterior:
     """Return the posterior of two rows, inferred as that of all of them will be."""
-    kept = {name: value for name, value in options.items() if name not in OF_ONE_RUN}
-    return engine(
-        two_rows(rows),
-        score,
-        column=column,
-        n_columns=n_columns,
+    small = Run(
+        column=run.column,
+        n_columns=run.n_columns,
         n_trees=2,
         random_state=0,
         time_budget=SECONDS,
-        **kept,
+        n_jobs=run.n_jobs,
     )
+    return engine.infer(two_rows(rows), score, small, without_side_effects(options))
+
+
+def without_side_effects(options: Any) -> Any:
+    """Return options without those that belong to one run."""
+    own = {name: value for name, value in OF_ONE_RUN.items() if hasattr(options, name)}
+    return replace(options, **own)

@@ -15,23 +15,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.arrays import Floats
-from dtgfn._support.checks import (
-    Run,
-    check_choice,
-    check_range,
-    check_run,
-    check_weights,
-    check_whole,
-)
+from dtgfn._support.checks import Run, check_range, check_run, check_weights, check_whole
 from dtgfn._support.progress import progress_bar
 from dtgfn.anomaly.background import Background, choose_views, fit_background, locate_cells
 from dtgfn.anomaly.density import View, infer_views, mean_spacing, root_spacing, spacing
 from dtgfn.data.binning import Binner
 from dtgfn.data.tables import as_table, take
 from dtgfn.diagnostics.judgement import UntrustworthyFit
+from dtgfn.engines.registry import find_engine
 from dtgfn.estimators.base import TableEstimator
 from dtgfn.estimators.explained import make_report
-from dtgfn.inference.infer import ENGINES, check_options, what_is_left
+from dtgfn.inference.infer import read_method, remaining_budget
 from dtgfn.trees.score import SplitPenalty
 
 MAX_VIEWS = 100
@@ -155,6 +149,10 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn where normal rows X [n, columns] lie; y is ignored."""
         n_trees, time_budget, n_jobs = self._check_parameters()
+        single = self.n_trees == 1
+        usual = (SINGLE_OPTIONS if single else VIEW_OPTIONS)[self.inference]
+        options = {**usual, **(self.options or {})}
+        method = read_method(self.inference, options, parameter="inference")
         started = time.monotonic()
         table = as_table(X)
         self._check_columns(X, table, reset=True)
@@ -166,11 +164,9 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         self.background_: Background = fit_background(table, self.n_thresholds, weight)
         cells, log_density = locate_cells(self.background_, table)
         chosen = self._choose_views(table.n_columns, rng)
-        single = self.n_trees == 1
         temperature = self.temperature
         if temperature is None:
             temperature = 1.0 if single else TEMPERATURE
-        usual = SINGLE_OPTIONS if single else VIEW_OPTIONS
         alone = np.minimum(weight, 1.0) if self.contamination == "two-std" else None
         views, roots = [], np.zeros(table.n_rows)
         with progress_bar(self.verbose) as progress:
@@ -179,17 +175,16 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 chosen,
                 cells,
                 weight,
-                engine=self.inference,
+                method,
                 max_depth=self.max_depth,
                 n_thresholds=self.n_thresholds,
                 leaf_concentration=self.leaf_concentration,
                 split_penalty=self.split_penalty,
                 temperature=temperature,
                 n_trees=math.ceil(n_trees / len(chosen)),
-                time_budget=what_is_left(time_budget, time.monotonic() - started),
+                time_budget=remaining_budget(time_budget, time.monotonic() - started),
                 n_jobs=n_jobs,
                 rng=rng,
-                options={**usual[self.inference], **(self.options or {})},
                 progress=progress,
             ):
                 views.append(view)
@@ -241,8 +236,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         return [views[v] for v in rng.permutation(len(views))]
 
     def _check_parameters(self) -> Run:
-        check_choice("inference", self.inference, tuple(ENGINES))
-        check_options(self.inference, self.options or {})
+        find_engine(self.inference, "inference")
         run = check_run(self.n_trees, self.time_budget, self.n_jobs)
         check_range("leaf_concentration", self.leaf_concentration, 1e-6, 1e6)
         if self.columns_per_tree is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Table, as_table
 from dtgfn.data.targets import as_target
 from dtgfn.data.thresholds import Binning
+from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.estimators.explained import ExplainedEstimator
-from dtgfn.inference.extend import extend_posterior
-from dtgfn.inference.infer import ENGINE_OPTIONS, ENGINES, check_options, infer
+from dtgfn.inference.extend import extend_prepared
+from dtgfn.inference.infer import BAG_ONLY, infer_prepared, read_method
 from dtgfn.posterior.prediction import TREES, WEIGHTINGS, Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
@@ -73,7 +75,6 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         self, X: Any, y: Any, *, reset: bool = True
     ) -> tuple[Table, npt.NDArray[Any]]:
         """Training columns and target as they were given, checked for their shape."""
-        check_choice("inference", self.inference, tuple(ENGINES))
         check_choice("weighting", self.weighting, WEIGHTINGS)  # not after an hour of training
         self._check_options()
         table = as_table(X)
@@ -92,18 +93,22 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         sample_weight: npt.ArrayLike | None,
         leaf: LeafModel,
         temperature: float | str,
-        **extra: Any,
+        *,
+        classes: npt.ArrayLike | None = None,
+        n_bags: int | None = None,
     ) -> None:
-        """Run the engine with this estimator's parameters, and keep what it finds."""
-        posterior = infer(
+        """Run the engine on a table and target that were read, and keep what it finds."""
+        started = time.monotonic()
+        options = self._engine_options()
+        posterior = infer_prepared(
             table,
             y,
-            engine=self.inference,
+            read_method(self.inference, options, n_bags, parameter="inference"),
             max_depth=self.max_depth,
             n_thresholds=self.n_thresholds,
             binning=self.binning,
             leaf=leaf,
-            **extra,
+            classes=classes,
             split_penalty=self.split_penalty,
             temperature=temperature,
             n_trees=self.n_trees,
@@ -112,7 +117,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             n_jobs=self.n_jobs,
             random_state=self._seed(),
             verbose=self.verbose,
-            **self._engine_options(),
+            started=started,
         )
         self._keep(posterior)
 
@@ -126,17 +131,18 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
                 "ended; call fit with all rows."
             )
         options = self._engine_options()
-        posterior = extend_posterior(
+        kept = {name: value for name, value in options.items() if name not in OPTIONS_OF_ONE_TABLE}
+        posterior = extend_prepared(
             self.posterior_,
             table,
             y,
+            read_method(self.inference, kept, parameter="inference").options,
             sample_weight=sample_weight,
             n_trees=self.n_trees,
             time_budget=self.time_budget,
             n_jobs=self.n_jobs,
             random_state=self._seed(),
             verbose=self.verbose,
-            **{name: value for name, value in options.items() if name not in OPTIONS_OF_ONE_TABLE},
         )
         self._keep(posterior)
 
@@ -195,16 +201,15 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
                 f"warm_start=True is for inference='gfn', not {self.inference!r}; leave it out, or "
                 "choose that engine."
             )
-        options = self.options or {}
-        also = ("column_share", *self._own_options)
+        engine, options = find_engine(self.inference, "inference"), self.options or {}
         for name, value in options.items():
-            engines = [engine for engine, known in ENGINE_OPTIONS.items() if name in known]
-            if engines == ["gfn"] != [self.inference]:
+            if name in ENGINES["gfn"].option_names and name not in engine.option_names:
                 raise ValueError(
                     f"{name}={value!r} is for inference='gfn', not {self.inference!r}; leave it "
                     "out, or choose that engine."
                 )
-        check_options(self.inference, options, also=also)
+        own = (*BAG_ONLY, *self._own_options)
+        check_option_names(engine, options, self.get_params(deep=False), also=own)
 
     def _engine_options(self) -> dict[str, Any]:
         """What the engine takes beyond what all of them do."""

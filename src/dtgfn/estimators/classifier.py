@@ -185,8 +185,9 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         check_flag("leaf_draws", self._leaf_draws)
         leaf = DirichletLeaf(1, self.leaf_concentration)
         weight = self._class_weighted(labels, sample_weight)
-        extra = {"classes": classes, "n_bags": self.n_bags}
-        self._infer(table, labels, weight, leaf, self.temperature, **extra)
+        self._infer(
+            table, labels, weight, leaf, self.temperature, classes=classes, n_bags=self.n_bags
+        )
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         return self
 

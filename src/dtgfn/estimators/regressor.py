@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_level, check_range
+from dtgfn.data.targets import check_numbers
 from dtgfn.data.thresholds import Binning
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.posterior.moments import Variance, moments, normal_leaf, predictive_quantiles
@@ -133,7 +134,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
             # The inverse gamma's mean is spread / (shape - 1).
             spread=self.noise_share * (self.noise_shape - 1.0),
         )
-        self._infer(table, numbers, sample_weight, leaf, self.temperature)
+        self._infer(table, check_numbers(numbers), sample_weight, leaf, self.temperature)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
@@ -144,7 +145,8 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y, sample_weight)
-        self._extend(*self._read_training(X, y, reset=False), sample_weight)
+        table, numbers = self._read_training(X, y, reset=False)
+        self._extend(table, check_numbers(numbers), sample_weight)
         return self
 
     def predict(self, X: Any, return_std: bool = False, tree: str | None = None) -> Any:

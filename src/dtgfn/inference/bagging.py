@@ -21,31 +21,38 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn._support.budget import BudgetExceeded
-from dtgfn._support.progress import Progress, silent
+from dtgfn._support.progress import silent
+from dtgfn.engines.contract import BudgetExceeded, Engine, Run
+from dtgfn.inference.resampling import (
+    BagOptions,
+    BagPlan,
+    Copies,
+    bag_rows,
+    cheaper_splits,
+    draw_columns,
+    plan_bags,
+)
 from dtgfn.inference.temperature import LeaveOneOut, class_leaf
 from dtgfn.posterior.prediction import sharpened
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums, route, stack_trees, trim
-from dtgfn.trees.score import PenaltyPrior, Rows, Score, log_reward, merge_rows
+from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
-Copies = npt.NDArray[np.integer[Any]]
+OptionsT = TypeVar("OptionsT")
 
 SHARPEST = 10.0
 MOST_SHARPENED = 4_000_000  # probabilities that the sharpness is chosen by
 CHUNK = 1_000_000  # probabilities looked at together
 # What is enough for one bag: errors of single bags average out.
-BAG_OPTIONS: dict[str, dict[str, Any]] = {
+BAG_DEFAULTS: dict[str, dict[str, Any]] = {
     "smc": {"n_particles": 50, "n_sweeps": 1},
     "mcmc": {"n_chains": 1, "n_steps": 5000},
 }
@@ -88,161 +95,156 @@ class Bags:
 
 
 def infer_bagged(
-    engine: Callable[..., TreePosterior],
+    engine: Engine[OptionsT],
     rows: Rows,
     score: Score,
-    *,
-    column: Int32s,
-    n_columns: int,
-    n_bags: int = 200,
-    column_share: float | Sequence[float] = (0.3, 1.0),
-    n_trees: int = 1000,
-    random_state: int | np.random.Generator | None = None,
-    time_budget: float | None = None,
-    progress: Progress = silent,
-    **options: Any,
+    run: Run,
+    options: OptionsT,
+    bagging: BagOptions | None = None,
 ) -> TreePosterior:
-    """Infer the bagged posterior with any engine (one of ``dtgfn.inference.infer.ENGINES``).
+    """Infer the bagged posterior with any engine.
 
-    Every bag gets an even share of ``n_trees`` and of the time that is left; bags that time does
-    not reach are left out (``diagnostics["bags_left_out"]``), and the trees of the others repeated.
-    A bag knows a share of the columns, drawn evenly between the two numbers of ``column_share``.
+    Every bag gets an even share of the trees and of the time that is left; bags that time does not
+    reach are left out (``diagnostics["bags_left_out"]``), and the trees of the others repeated.
     With k of d columns a split costs log(d / k) less, so that splitting at all stays as likely.
-    ``options`` go to the engine; ``BAG_OPTIONS`` has what is enough for a bag. There is no
-    evidence, for there is not one data set: ``log_evidence`` is nan.
 
     Parameters
     ----------
-    engine : function
-        One of ``dtgfn.inference.infer.ENGINES``.
+    engine : Engine
+        One of ``dtgfn.engines.ENGINES``.
     rows : Rows
         Coded training rows, their targets and weights.
     score : Score
         Prior and leaf model.
-    column : int32 [d]
-        Source column of each feature, 0..n_columns-1.
-    n_columns : int
-        Columns of the table.
-    n_bags : int
-        Posteriors to average.
-    column_share : float or two floats
-        Share of the columns that a bag knows, or its range.
-    n_trees : int
-        Trees to draw.
-    random_state : int, Generator or None
-        Seed of everything random.
-    time_budget : float or None
-        Seconds; None for no limit.
-    progress : function
-        Told the stage, and how much of it is done.
-    **options
-        Of the engine.
+    run : Run
+        Columns, trees to draw, seed, time, threads.
+    options : options of the engine
+        ``BAG_DEFAULTS`` has what is enough for a bag.
+    bagging : BagOptions or None
+        How many bags, and how much they know.
 
     Returns
     -------
     TreePosterior
-        Trees of all bags.
+        Its ``solution`` are ``Bags``. There is no evidence, for there is not one data set:
+        ``log_evidence`` is nan.
 
     Examples
     --------
     >>> import dtgfn
-    >>> from dtgfn.inference.infer import ENGINES
+    >>> from dtgfn.engines import ExactOptions, Run, find_engine
     >>> X, y = [[1.0, 0.0], [2.0, 1.0], [8.0, 0.0], [9.0, 1.0]] * 5, ["no", "no", "yes", "yes"] * 5
     >>> plain = dtgfn.infer(X, y, engine="exact", max_depth=1, n_thresholds=3)
-    >>> given = dict(column=np.arange(2, dtype=np.int32), n_columns=2, random_state=1)
-    >>> bagged = infer_bagged(ENGINES["exact"], plain.rows, plain.score, n_bags=10, **given)
-    >>> bagged.column_inclusion.round(1).tolist()
+    >>> run = Run(column=np.arange(2, dtype=np.int32), n_columns=2, random_state=1)
+    >>> given = plain.rows, plain.score, run, ExactOptions(), BagOptions(10)
+    >>> infer_bagged(find_engine("exact"), *given).column_inclusion.round(1).tolist()
     [1.0, 0.0]
 
     """
     class_leaf(score)
-    shares = _check(n_bags, column_share, n_trees)
+    if run.n_trees < 2:
+        raise ValueError(f"n_trees={run.n_trees!r} leaves nothing to average; give 2 or more.")
+    bagging = BagOptions() if bagging is None else bagging
     started = time.monotonic()
-    rng = np.random.default_rng(random_state)
-    varying = np.unique(column[(rows.codes != rows.codes[:1]).any(axis=0)])
-    n_bags = min(n_bags, n_trees)
-    ends = np.linspace(0, n_trees, n_bags + 1).astype(np.int64)
-    n_trees_of = ends[1:] - ends[:-1]
-    copies = _draw_copies(rows.weight, n_bags, rng)
-    merged = merge_rows(rows)
-    batches, rewards, outside = [], [], Outside(rows, score)
+    plan = plan_bags(rows, run, bagging)
+    collected = Collected(merge_rows(rows), score, Outside(rows, score))
     overhead = 0.0
-    for b in range(n_bags):
-        progress("bagging", b / n_bags)
+    for bag in range(plan.n_bags):
+        run.progress("bagging", bag / plan.n_bags)
         begun = time.monotonic()
-        left = math.inf if time_budget is None else time_budget - (begun - started)
-        if b and left < overhead:
+        left = math.inf if run.time_budget is None else run.time_budget - (begun - started)
+        if bag and left < overhead:
             break
-        known = _known_columns(varying, shares, rng)
-        features = np.flatnonzero(np.isin(column, known))
-        seconds = None if time_budget is None else max(left / (n_bags - b) - overhead, 1e-3)
+        seconds = None
+        if run.time_budget is not None:
+            seconds = max(left / (plan.n_bags - bag) - overhead, 1e-3)
         try:
-            found = engine(
-                _bag_rows(rows, copies[b], features),
-                _cheaper(score, varying.size, known.size),
-                column=column[features],
-                n_columns=n_columns,
-                n_trees=int(n_trees_of[b]),
-                random_state=int(rng.integers(2**31)),
-                time_budget=seconds,
-                **options,
-            )
+            used = _infer_bag(engine, rows, score, run, options, plan, bag, seconds, collected)
         except BudgetExceeded:
-            if not b:
+            if not bag:
                 raise
             break
-        if found.interrupted:  # the other bags would be trained as if nothing had happened
-            raise KeyboardInterrupt
-        batches.append(_resampled(found, rng, features))
-        rewards.append(log_reward(batches[-1], merged, score))
-        outside.add(batches[-1], copies[b])
-        overhead = time.monotonic() - begun - float(found.diagnostics.get("seconds", 0.0))
-    progress("bagging", 1.0)
-    n_done = len(batches)
-    bag = np.repeat(np.arange(n_done), n_trees_of[:n_done]).astype(np.int32)
-    again = np.arange(n_trees) % len(bag)  # trees repeated for bags that were left out
-    return _as_posterior(
-        Bags(trim(stack_trees(batches))[again], rows, score, bag[again], copies[:n_done]),
-        np.concatenate(rewards)[again],
-        *outside.probability(),
-        column=column,
-        n_columns=n_columns,
-        engine=found.engine,
-        told={
-            "bags": n_done,
-            **({"bags_left_out": n_bags - n_done} if n_done < n_bags else {}),
-            "seconds": time.monotonic() - started,
-        },
+        overhead = time.monotonic() - begun - used
+    run.progress("bagging", 1.0)
+    return _as_posterior(rows, run, engine.name, plan, collected, time.monotonic() - started)
+
+
+@dataclass
+class Collected:
+    """Trees of the bags so far, their log R on all rows, and what they say of rows they lack."""
+
+    merged: Rows
+    score: Score
+    outside: Outside
+    batches: list[TreeBatch] = field(default_factory=list)
+    rewards: list[Floats] = field(default_factory=list)
+
+    def add(self, trees: TreeBatch, copies: Copies) -> None:
+        """Add the trees of a bag that holds each row so many times [n]."""
+        self.batches.append(trees)
+        self.rewards.append(log_reward(trees, self.merged, self.score))
+        self.outside.add(trees, copies)
+
+
+def _infer_bag(
+    engine: Engine[OptionsT],
+    rows: Rows,
+    score: Score,
+    run: Run,
+    options: OptionsT,
+    plan: BagPlan,
+    bag: int,
+    seconds: float | None,
+    collected: Collected,
+) -> float:
+    """Infer the posterior of one bag and collect its trees; return the seconds the engine took."""
+    rng = plan.rng
+    known = draw_columns(plan.varying, plan.shares, rng)
+    features = np.flatnonzero(np.isin(run.column, known))
+    found = engine.infer(
+        bag_rows(rows, plan.copies[bag], features),
+        cheaper_splits(score, plan.varying.size, known.size),
+        replace(
+            run,
+            column=run.column[features],
+            n_trees=int(plan.n_trees[bag]),
+            random_state=int(rng.integers(2**31)),
+            time_budget=seconds,
+            progress=silent,
+        ),
+        options,
     )
+    if found.interrupted:  # the other bags would be trained as if nothing had happened
+        raise KeyboardInterrupt
+    collected.add(_resampled(found, rng, features), plan.copies[bag])
+    return float(found.diagnostics.get("seconds", 0.0))
 
 
 def _as_posterior(
-    bags: Bags,
-    reward: Floats,
-    probability: Floats,
-    share: Floats,
-    *,
-    column: Int32s,
-    n_columns: int,
-    engine: str,
-    told: dict[str, Any],
+    rows: Rows, run: Run, engine: str, plan: BagPlan, collected: Collected, seconds: float
 ) -> TreePosterior:
     """Choose the sharpness and tell everything that the trees of all bags tell."""
+    n_done = len(collected.batches)
+    bag = np.repeat(np.arange(n_done), plan.n_trees[:n_done]).astype(np.int32)
+    again = np.arange(run.n_trees) % len(bag)  # trees repeated for bags that were left out
+    trees, copies = trim(stack_trees(collected.batches))[again], plan.copies[:n_done]
+    bags = Bags(trees, rows, collected.score, bag[again], copies)
+    probability, share = collected.outside.probability()
     seen = share > 0  # nowhere, if every row is in every bag: then there is no score either
-    sharpness = best_sharpness(probability[seen], bags.labels[seen], bags.rows.weight[seen])
+    sharpness = best_sharpness(probability[seen], bags.labels[seen], rows.weight[seen])
     bags = replace(bags, sharpness=sharpness)
-    n_trees = len(bags.trees)
+    n_left_out = plan.n_bags - n_done
     return sampled_posterior(
-        bags.trees,
-        log_reward=reward,
-        log_prob=np.full(n_trees, np.nan),
-        log_weight=np.zeros(n_trees),
+        trees,
+        log_reward=np.concatenate(collected.rewards)[again],
+        log_prob=np.full(run.n_trees, np.nan),
+        log_weight=np.zeros(run.n_trees),
         log_evidence=math.nan,
         log_evidence_error=math.nan,
-        rows=bags.rows,
+        rows=rows,
         score=bags.score,
-        column=column,
-        n_columns=n_columns,
+        column=run.column,
+        n_columns=run.n_columns,
         engine=engine,
         solution=bags,
         diagnostics={
@@ -250,67 +252,10 @@ def _as_posterior(
             "out_of_bag_log_score": (
                 _scored(probability, share, bags).score if seen.any() else None
             ),
-            **told,
+            "bags": n_done,
+            **({"bags_left_out": n_left_out} if n_left_out else {}),
+            "seconds": seconds,
         },
-    )
-
-
-def _check(n_bags: object, column_share: Any, n_trees: int) -> tuple[float, float]:
-    """Refuse what cannot be bagged; return the least and the largest share of columns."""
-    if isinstance(n_bags, bool) or not isinstance(n_bags, int | np.integer) or n_bags < 2:
-        raise ValueError(f"n_bags={n_bags!r} is out of range; give a whole number from 2.")
-    if n_trees < 2:
-        raise ValueError(f"n_trees={n_trees!r} leaves nothing to average; give 2 or more.")
-    pair = isinstance(column_share, tuple | list)  # JSON, and so a file, knows lists only
-    shares = tuple(column_share) if pair else (column_share, column_share)
-    numbers = all(isinstance(s, Real) and not isinstance(s, bool) for s in shares)
-    if not numbers or len(shares) != 2 or not 0 < shares[0] <= shares[1] <= 1:
-        raise ValueError(
-            f"column_share={column_share!r} is out of range; give a number above 0, at most 1, or "
-            "two such, ascending."
-        )
-    return shares[0], shares[1]
-
-
-def _draw_copies(weight: Floats, n_bags: int, rng: np.random.Generator) -> Copies:
-    """How often each row is in each bag [bags, n]: as many draws as there is weight, by weight."""
-    n_draws = _n_draws(weight)
-    drawn = (rng.multinomial(n_draws, weight / weight.sum()) for _ in range(n_bags))
-    return np.stack([copies.astype(np.min_scalar_type(copies.max())) for copies in drawn])
-
-
-def _n_draws(weight: Floats) -> int:
-    return max(round(float(weight.sum())), 1)
-
-
-def _known_columns(
-    varying: Int32s, shares: tuple[float, float], rng: np.random.Generator
-) -> npt.NDArray[np.int32]:
-    """Columns of one bag, at least two where there are two."""
-    wanted = round(rng.uniform(*shares) * varying.size)
-    n_known = min(max(wanted, 2), varying.size)
-    return np.asarray(rng.choice(varying, n_known, replace=False))
-
-
-def _cheaper(score: Score, n_columns: int, n_known: int) -> Score:
-    """Score of trees on part of the columns: naming a column costs less."""
-    if not isinstance(score.prior, PenaltyPrior) or n_known == 0:
-        return score
-    penalty = max(score.prior.penalty - math.log(n_columns / n_known), 0.0)
-    return replace(score, prior=PenaltyPrior(penalty))
-
-
-def _bag_rows(rows: Rows, copies: Copies, features: npt.NDArray[np.int64]) -> Rows:
-    """Rows of one bag: those that are in it, on its features, with their copies as weight.
-
-    A copy weighs one, or so much that a bag weighs what all rows do where that is no whole number.
-    """
-    inside = copies > 0
-    each = float(rows.weight.sum()) / _n_draws(rows.weight)
-    return Rows(
-        np.ascontiguousarray(rows.codes[inside][:, features]),
-        rows.target[inside],
-        copies[inside].astype(np.float64) * each,
     )
 
 
@@ -353,8 +298,8 @@ class Outside:
             leaf = route(trees, rows.codes[some])
             at_leaf = counts[np.arange(len(trees))[:, None], leaf] + model.concentration
             at_leaf[:, np.arange(some.size), labels[some]] -= np.minimum(rows.weight[some], 1)
-            told = (at_leaf / at_leaf.sum(axis=-1, keepdims=True)).sum(axis=0)
-            self.total[some] += part[some, None] * told
+            says = (at_leaf / at_leaf.sum(axis=-1, keepdims=True)).sum(axis=0)
+            self.total[some] += part[some, None] * says
         self.n_telling += part * len(trees)
         self.n_trees += len(trees)
 

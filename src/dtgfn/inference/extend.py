@@ -13,12 +13,19 @@ import numpy.typing as npt
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_run, check_seed, check_weights
 from dtgfn._support.progress import progress_bar
-from dtgfn.data.binning import encode
+from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Table, as_table, take
+from dtgfn.data.targets import MAX_WEIGHT
 from dtgfn.diagnostics.judgement import warn_if_untrustworthy
-from dtgfn.engines.gfn.settings import SETTING_NAMES, make_settings
-from dtgfn.inference.infer import ENGINES, check_options, warn_if_cut_short, what_is_left
-from dtgfn.inference.training_data import MAX_WEIGHT, coded_target
+from dtgfn.engines.contract import Run
+from dtgfn.engines.registry import ENGINES
+from dtgfn.inference.infer import (
+    check_length,
+    encode_target,
+    read_method,
+    read_target,
+    remaining_budget,
+)
 from dtgfn.posterior.importance_weights import effective_sample_size
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums
@@ -76,40 +83,55 @@ def extend_posterior(
     (-26.56, -38.58)
 
     """
-    check_options(posterior.engine, options)
+    method = read_method(posterior.engine, options)
+    return extend_prepared(
+        posterior,
+        as_table(X),
+        read_target(y, posterior.score.leaf),
+        method.options,
+        sample_weight=sample_weight,
+        n_trees=n_trees,
+        time_budget=time_budget,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        verbose=verbose,
+    )
+
+
+def extend_prepared(
+    posterior: TreePosterior,
+    table: Table,
+    target: npt.NDArray[Any],
+    options: Any,
+    *,
+    sample_weight: npt.ArrayLike | None,
+    n_trees: int | None,
+    time_budget: float | None,
+    n_jobs: int | None,
+    random_state: int | np.random.Generator | None,
+    verbose: bool,
+) -> TreePosterior:
+    """Extend by what is already read: ``as_table``, ``read_target``, ``read_method(...).options``.
+
+    All else is as in ``extend_posterior``.
+    """
     wanted = len(posterior.trees) if n_trees is None else n_trees
     n_trees, time_budget, n_jobs = check_run(wanted, time_budget, n_jobs)
     check_seed(random_state)
-    if posterior.is_bagged:
-        raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
-    binner, classes = posterior.binner, posterior.classes
-    if binner is None:
-        raise ValueError(
-            "This posterior was inferred from codes; give extend_posterior one that "
-            "dtgfn.infer made from a table."
-        )
+    binner = check_extensible(posterior)
     started = time.monotonic()
-    batch = code_batch(posterior, as_table(X), np.asarray(y), sample_weight)
+    batch = code_batch(posterior, table, target, sample_weight)
     if len(batch.weight) == 0:
         return posterior
     rows = append_rows(posterior.rows, batch)
-    coded = time.monotonic()
-    known, _ = reweigh(posterior, batch)
-    instant = {
-        "log_evidence": _storable(known.log_evidence),
-        "log_evidence_error": _storable(known.log_evidence_error),
-        "ess": known.diagnostics["ess"],
-        "seconds": time.monotonic() - coded,
-    }
-    time_budget = what_is_left(time_budget, time.monotonic() - started, at_least=0.5)
+    known, instant = weigh_old_trees(posterior, batch)
+    time_budget = remaining_budget(time_budget, time.monotonic() - started, at_least=0.5)
     if posterior.engine == "gfn":
-        options = {**options, "policy": posterior.solution, "carry": known}
+        options = replace(options, policy=posterior.solution, warm_start=known)
         if posterior.solution is not None:
-            time_budget, options = a_little(time_budget, options)
+            time_budget, options = shortened(time_budget, options)
     with progress_bar(verbose) as progress:
-        extended = ENGINES[posterior.engine](
-            rows,
-            posterior.score,
+        run = Run(
             column=binner.feature_column.astype(np.int32),
             n_columns=len(binner.columns),
             n_trees=n_trees,
@@ -117,26 +139,47 @@ def extend_posterior(
             time_budget=time_budget,
             n_jobs=n_jobs,
             progress=progress,
-            **options,
         )
+        extended = ENGINES[posterior.engine].infer(rows, posterior.score, run, options)
     warn_if_untrustworthy(extended)
-    warn_if_cut_short(extended, time_budget)
     diagnostics = {**extended.diagnostics, "instant": instant}
-    return replace(extended, binner=binner, classes=classes, diagnostics=diagnostics)
+    return replace(extended, binner=binner, classes=posterior.classes, diagnostics=diagnostics)
+
+
+def check_extensible(posterior: TreePosterior) -> Binner:
+    """Return how columns become codes; refuse a posterior that more rows cannot join."""
+    if posterior.is_bagged:
+        raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
+    if posterior.binner is None:
+        raise ValueError(
+            "This posterior was inferred from codes; give extend_posterior one that "
+            "dtgfn.infer made from a table."
+        )
+    return posterior.binner
+
+
+def weigh_old_trees(
+    posterior: TreePosterior, batch: Rows
+) -> tuple[TreePosterior, dict[str, float | None]]:
+    """Return the old trees, weighed for all rows, and what they say before any training."""
+    begun = time.monotonic()
+    known, _ = reweigh(posterior, batch)
+    return known, {
+        "log_evidence": _storable(known.log_evidence),
+        "log_evidence_error": _storable(known.log_evidence_error),
+        "ess": known.diagnostics["ess"],
+        "seconds": time.monotonic() - begun,
+    }
 
 
 def code_batch(
     posterior: TreePosterior,
     table: Table,
-    y: npt.NDArray[Any],
+    target: npt.NDArray[Any],
     sample_weight: npt.ArrayLike | None = None,
 ) -> Rows:
     """Code new rows as the first ones were; rows of weight zero count as absent."""
-    if y.shape != (table.n_rows,):
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: X has {table.n_rows} "
-            f"rows, but y has shape {y.shape}; give one value per row."
-        )
+    check_length(table, target)
     binner = posterior.binner
     assert binner is not None, "the caller checks"
     weight = check_weights(sample_weight, table.n_rows, none_weighs=True)
@@ -144,11 +187,11 @@ def code_batch(
         weight = np.ones(table.n_rows)
     else:
         present = weight > 0
-        table, y, weight = take(table, present), y[present], weight[present]
-    target = coded_target(y, posterior.score.leaf, posterior.classes)
+        table, target, weight = take(table, present), target[present], weight[present]
+    encoded = encode_target(target, posterior.score.leaf, posterior.classes)
     # A missing cell where training had none goes right at every cut, like the largest number.
     codes = np.minimum(encode(binner, table), binner.n_cuts).astype(np.uint16)
-    return Rows(codes, target, weight)
+    return Rows(codes, encoded, weight)
 
 
 def append_rows(rows: Rows, batch: Rows) -> Rows:
@@ -240,14 +283,12 @@ def sum_rows(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     return node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)[0]
 
 
-def a_little(
-    time_budget: float | None, options: dict[str, Any]
-) -> tuple[float | None, dict[str, Any]]:
-    """Return a tenth of the time, and options with a tenth of the steps, at least one."""
-    given = {name: value for name, value in options.items() if name in SETTING_NAMES}
-    n_steps = make_settings(options.get("preset", "default"), **given).n_steps
-    if n_steps is not None:
-        options = {**options, "n_steps": max(math.ceil(TRAINED_SHARE * n_steps), 1)}
+def shortened(time_budget: float | None, options: Any) -> tuple[float | None, Any]:
+    """Return a tenth of the time, and a GFlowNet's options with a tenth of its steps."""
+    settings = options.settings
+    if settings.n_steps is not None:
+        n_steps = max(math.ceil(TRAINED_SHARE * settings.n_steps), 1)
+        options = replace(options, settings=replace(settings, n_steps=n_steps))
     return None if time_budget is None else TRAINED_SHARE * time_budget, options
 
 

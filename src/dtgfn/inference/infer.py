@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn._support.checks import check_choice, check_count, check_run, check_seed
+from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.progress import progress_bar
-from dtgfn.data.tables import as_table
-from dtgfn.data.targets import as_target
+from dtgfn.data.binning import Binner, encode, fit_binner
+from dtgfn.data.tables import Table, as_table, take
+from dtgfn.data.targets import MAX_WEIGHT, as_target, check_classes, check_numbers, encode_labels
 from dtgfn.data.thresholds import Binning
 from dtgfn.diagnostics.judgement import UntrustworthyFit, warn_if_untrustworthy
-from dtgfn.engines.exact import infer_exact
-from dtgfn.engines.gfn.settings import SETTING_NAMES
-from dtgfn.engines.mcmc.engine import infer_mcmc
-from dtgfn.engines.smc.engine import infer_smc
+from dtgfn.engines.contract import Engine, Run
+from dtgfn.engines.registry import check_option_names, find_engine
 from dtgfn.engines.warm_up import compile_engine
-from dtgfn.inference.bagging import BAG_OPTIONS, infer_bagged, out_of_bag
-from dtgfn.inference.temperature import LeaveOneOut, choose_temperature, leave_one_out
-from dtgfn.inference.training_data import make_training_data
+from dtgfn.inference.bagging import BAG_DEFAULTS, infer_bagged, out_of_bag
+from dtgfn.inference.resampling import BagOptions
+from dtgfn.inference.temperature import choose_temperature, leave_one_out
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.leaves import DirichletLeaf, LeafModel
-from dtgfn.trees.score import SplitPenalty, make_score
-
-
-def _infer_gfn(*arguments: Any, **options: Any) -> TreePosterior:
-    # Only this engine needs torch, which takes a while to import.
-    from dtgfn.engines.gfn.engine import infer_gfn
-
-    return infer_gfn(*arguments, **options)
-
+from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf, fit_dirichlet, fit_normal
+from dtgfn.trees.score import Rows, Score, SplitPenalty, make_score
 
 MOMENT = 0.25  # seconds
-ENGINES: dict[str, Callable[..., TreePosterior]] = {
-    "gfn": _infer_gfn,
-    "exact": infer_exact,
-    "mcmc": infer_mcmc,
-    "smc": infer_smc,
-}
+BAG_ONLY = ("column_share",)  # options that are of the bags, whatever the engine
 
 
 def infer(
@@ -122,7 +107,7 @@ def infer(
     Returns
     -------
     TreePosterior
-        The sampled trees, their weights, and what else the engine knows.
+        Trees with their weights, the evidence, and how the inference went.
 
     Examples
     --------
@@ -138,76 +123,158 @@ def infer(
             f"inference={options['inference']!r} is the name that estimators have for it; give "
             f"engine={options['inference']!r}."
         )
-    check_choice("engine", engine, tuple(ENGINES))
-    check_options(engine, options, also=("column_share",) if n_bags is not None else ())
+    started = time.monotonic()
+    leaf = DirichletLeaf(1, leaf_concentration) if leaf is None else leaf
+    method = read_method(engine, options, n_bags)
+    return infer_prepared(
+        as_table(X),
+        read_target(y, leaf),
+        method,
+        leaf=leaf,
+        classes=classes,
+        max_depth=max_depth,
+        n_thresholds=n_thresholds,
+        binning=binning,
+        split_penalty=split_penalty,
+        temperature=temperature,
+        n_trees=n_trees,
+        sample_weight=sample_weight,
+        time_budget=time_budget,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        verbose=verbose,
+        started=started,
+    )
+
+
+@dataclass(frozen=True)
+class Method:
+    """An engine with its options, as they were read; and the bags, if the posterior is bagged."""
+
+    engine: Engine[Any]
+    options: Any
+    bags: BagOptions | None = None
+
+    def infer(self, rows: Rows, score: Score, run: Run) -> TreePosterior:
+        """Infer the posterior, or the average of the posteriors of bags."""
+        if self.bags is None:
+            return self.engine.infer(rows, score, run, self.options)
+        return infer_bagged(self.engine, rows, score, run, self.options, self.bags)
+
+
+def infer_prepared(
+    table: Table,
+    target: npt.NDArray[Any],
+    method: Method,
+    *,
+    leaf: LeafModel,
+    classes: npt.ArrayLike | None = None,
+    max_depth: int,
+    n_thresholds: int,
+    binning: Binning,
+    split_penalty: SplitPenalty,
+    temperature: float | str,
+    n_trees: int,
+    sample_weight: npt.ArrayLike | None,
+    time_budget: float | None,
+    n_jobs: int | None,
+    random_state: int | np.random.Generator | None,
+    verbose: bool,
+    started: float,
+) -> TreePosterior:
+    """Infer from what is already read: ``as_table``, ``read_target`` and ``read_method``.
+
+    All else is as in ``infer``; ``started`` is when reading began (``time.monotonic``).
+    """
     n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
     check_seed(random_state)
-    check_temperature(temperature, leaf)
-    started = time.monotonic()
-    table = as_table(X)
+    check_temperature(temperature, leaf, method.options)
     data = make_training_data(
         table,
-        as_target(y),
-        DirichletLeaf(1, leaf_concentration) if leaf is None else leaf,
+        target,
+        leaf,
         binning=binning,
         n_thresholds=n_thresholds,
         sample_weight=sample_weight,
         classes=classes,
     )
-    time_budget = what_is_left(time_budget, time.monotonic() - started)
-    run = ENGINES[engine]
-    if n_bags is not None:
-        options = {**BAG_OPTIONS.get(engine, {}), **options, "n_bags": n_bags}
-        run = partial(infer_bagged, run)
+    score = make_score(
+        data.leaf,
+        n_features=table.n_columns,
+        n_thresholds=n_thresholds,
+        max_depth=max_depth,
+        split_penalty=split_penalty,
+        temperature=1.0 if temperature == "auto" else temperature,  # type: ignore[arg-type]
+    )
+    time_budget = remaining_budget(time_budget, time.monotonic() - started)
     with progress_bar(verbose) as progress:
-        score = make_score(
-            data.leaf,
-            n_features=table.n_columns,
-            n_thresholds=n_thresholds,
-            max_depth=max_depth,
-            split_penalty=split_penalty,
-            temperature=1.0 if temperature == "auto" else temperature,  # type: ignore[arg-type]
+        run = Run(
+            column=data.binner.feature_column.astype(np.int32),
+            n_columns=table.n_columns,
+            n_trees=n_trees,
+            random_state=random_state,
+            time_budget=time_budget,
+            n_jobs=n_jobs,
+            progress=progress,
         )
-        columns: dict[str, Any] = {
-            "column": np.asarray(data.binner.feature_column, dtype=np.int32),
-            "n_columns": table.n_columns,
-        }
-        if time_budget is not None and (n_bags is not None or temperature == "auto"):
-            # Several runs share the time, and the first one is not to lose it by compiling.
-            alone = {name: options[name] for name in options if name not in BAG_ONLY}
-            few = compile_engine(ENGINES[engine], data.rows, score, **columns, **alone)
-            leave_one_out(few)
-
-        def infer_at(temperature: float, seconds: float | None) -> TreePosterior:
-            return run(
-                data.rows,
-                replace(score, temperature=temperature),
-                **columns,
-                n_trees=n_trees,
-                random_state=random_state,
-                time_budget=seconds,
-                n_jobs=n_jobs,
-                progress=progress,
-                **options,
-            )
-
-        if temperature == "auto":
-            judge = leave_one_out if n_bags is None else out_of_bag
-            posterior = at_best_temperature(infer_at, time_budget, options, judge)
-        else:
-            posterior = infer_at(score.temperature, time_budget)
-    if n_bags is None:  # trees of different bags do not have to agree
+        several = method.bags is not None or temperature == "auto"
+        if several and time_budget is not None:
+            warm_up(method, data.rows, score, run)
+        infer_rows = infer_at_best_temperature if temperature == "auto" else Method.infer
+        posterior = infer_rows(method, data.rows, score, run)
+    if method.bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
     warn_if_cut_short(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)
 
 
-def what_is_left(time_budget: float | None, spent: float, at_least: float = 0.1) -> float | None:
+def infer_at_best_temperature(method: Method, rows: Rows, score: Score, run: Run) -> TreePosterior:
+    """Return the posterior at the temperature with the best log score of rows left out.
+
+    ``diagnostics["temperatures"]`` has the scores of all that were tried.
+    """
+
+    def infer_at(temperature: float, seconds: float | None) -> TreePosterior:
+        tempered = replace(score, temperature=temperature)
+        return method.infer(rows, tempered, replace(run, time_budget=seconds))
+
+    judge = leave_one_out if method.bags is None else out_of_bag
+    choice = choose_temperature(infer_at, time_budget=run.time_budget, judge=judge)
+    tried = {"temperatures": choice.table.to_dict("records")}
+    return replace(choice.posterior, diagnostics={**choice.posterior.diagnostics, **tried})
+
+
+def warm_up(method: Method, rows: Rows, score: Score, run: Run) -> None:
+    """Compile what several runs that share the time need, lest the first one loses it."""
+    leave_one_out(compile_engine(method.engine, rows, score, run, method.options))
+
+
+def read_method(
+    engine: str, options: Mapping[str, Any], n_bags: int | None = None, *, parameter: str = "engine"
+) -> Method:
+    """Read what a user says of the engine; refuse what it does not have or cannot use.
+
+    ``parameter`` is the name under which the user gave the engine.
+    """
+    found = find_engine(engine, parameter)
+    parameters = inspect.signature(infer).parameters
+    check_option_names(found, options, parameters, also=() if n_bags is None else BAG_ONLY)
+    own = {name: value for name, value in options.items() if name not in BAG_ONLY}
+    if n_bags is None:
+        return Method(found, found.read_options(own))
+    of_bags = {name: options[name] for name in BAG_ONLY if name in options}
+    own = {**BAG_DEFAULTS.get(engine, {}), **own}
+    return Method(found, found.read_options(own), BagOptions(n_bags, **of_bags))
+
+
+def remaining_budget(
+    time_budget: float | None, spent: float, at_least: float = 0.1
+) -> float | None:
     """Seconds of a budget that preparing has left, rounded to be read; moments do not count.
 
     ``at_least`` is the share that is left in any case.
 
-    >>> what_is_left(10.0, 1.27), what_is_left(10.0, 0.01), what_is_left(10.0, 30.0)
+    >>> remaining_budget(10.0, 1.27), remaining_budget(10.0, 0.01), remaining_budget(10.0, 30.0)
     (8.7, 10.0, 1.0)
     """
     if time_budget is None or spent < MOMENT:
@@ -217,19 +284,19 @@ def what_is_left(time_budget: float | None, spent: float, at_least: float = 0.1)
 
 def warn_if_cut_short(posterior: TreePosterior, time_budget: float | None) -> None:
     """Warn of bags that were left out because the time was too short."""
-    told = posterior.diagnostics
-    if "bags_left_out" in told:
-        n_bags = told["bags"] + told["bags_left_out"]
+    diagnostics = posterior.diagnostics
+    if "bags_left_out" in diagnostics:
+        n_done = diagnostics["bags"]
         warnings.warn(
-            f"time_budget={time_budget:g} s was too short for more than {told['bags']} of {n_bags} "
-            "bags; allow more, or use fewer n_bags.",
+            f"time_budget={time_budget:g} s was too short for more than {n_done} of "
+            f"{n_done + diagnostics['bags_left_out']} bags; allow more, or use fewer n_bags.",
             UntrustworthyFit,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
-def check_temperature(temperature: object, leaf: LeafModel | None) -> None:
-    """Refuse a word that is not "auto", and "auto" where rows cannot be left out."""
+def check_temperature(temperature: object, leaf: LeafModel, options: Any) -> None:
+    """Refuse a word that is not "auto", and "auto" where it cannot be chosen."""
     if temperature != "auto":
         if isinstance(temperature, str):
             raise ValueError(
@@ -237,68 +304,99 @@ def check_temperature(temperature: object, leaf: LeafModel | None) -> None:
                 "'auto'."
             )
         return
-    if leaf is not None and not isinstance(leaf, DirichletLeaf):
+    if not isinstance(leaf, DirichletLeaf):
         raise ValueError(
             "temperature='auto' leaves rows out of class counts, so it is for classes only; give "
             "a number."
         )
-
-
-def at_best_temperature(
-    infer_at: Callable[[float, float | None], TreePosterior],
-    time_budget: float | None,
-    options: dict[str, Any],
-    judge: Callable[[TreePosterior], LeaveOneOut],
-) -> TreePosterior:
-    """Return the posterior at the temperature with the best log score of rows left out.
-
-    ``diagnostics["temperatures"]`` has the scores of all that were tried.
-    """
-    if options.get("checkpoint") is not None:
+    if getattr(options, "checkpoint", None) is not None:
         raise ValueError(
             "temperature='auto' trains once for each temperature, so there is no one checkpoint; "
             "leave it out, or give a temperature."
         )
-    choice = choose_temperature(infer_at, time_budget=time_budget, judge=judge)
-    tried = {"temperatures": choice.table.to_dict("records")}
-    return replace(choice.posterior, diagnostics={**choice.posterior.diagnostics, **tried})
 
 
-BAG_ONLY = ("n_bags", "column_share")
-ENGINE_OPTIONS = {
-    "gfn": ("preset", "callbacks", "checkpoint", "policy", *SETTING_NAMES),
-    "exact": ("memory_budget",),
-    "mcmc": ("n_chains", "n_steps"),
-    "smc": ("n_particles", "n_sweeps"),
-}
-WAYS_OUT = {
-    "memory_budget": "give a whole number of bytes from 1, or None for half of what is free"
-}
-# Those that must be whole numbers, and whether None is one's way to say no limit.
-WHOLE_OPTIONS = {
-    "memory_budget": True,
-    "n_chains": False,
-    "n_particles": False,
-    "n_steps": True,
-    "n_sweeps": True,
-}
+@dataclass(frozen=True)
+class TrainingData:
+    """Coded rows with what gives them meaning; classes [C] is None unless leaves hold classes."""
+
+    rows: Rows
+    binner: Binner
+    leaf: LeafModel
+    classes: npt.NDArray[Any] | None
 
 
-def check_options(engine: str, options: dict[str, Any], also: tuple[str, ...] = ()) -> None:
-    """Refuse an option that the engine does not have, or that is no number where it must be."""
-    known = (*ENGINE_OPTIONS[engine], *also)
-    parameters = inspect.signature(infer).parameters
-    for name, value in options.items():
-        if name in parameters:
+def make_training_data(
+    table: Table,
+    target: npt.NDArray[Any],
+    leaf: LeafModel,
+    *,
+    binning: Binning = "uniform",
+    n_thresholds: int = 99,
+    sample_weight: npt.ArrayLike | None = None,
+    classes: npt.ArrayLike | None = None,
+) -> TrainingData:
+    """Code a table, and a target that ``read_target`` has read; rows of weight zero are absent.
+
+    ``leaf`` is a model of which only the prior matters: the classes of a ``DirichletLeaf``,
+    location and scale of a ``NormalLeaf`` come from the target. Others see it as it is.
+    ``classes`` names all classes where the target may lack some.
+
+    Examples
+    --------
+    >>> from dtgfn.data.tables import as_table
+    >>> table, labels = as_table([[1.0], [2.0], [3.0]]), np.array(["no", "yes", "yes"])
+    >>> data = make_training_data(table, labels, DirichletLeaf(1))
+    >>> data.classes.tolist(), data.rows.target.tolist()
+    (['no', 'yes'], [0, 1, 1])
+
+    """
+    check_length(table, target)
+    binner = fit_binner(
+        table, binning=binning, n_thresholds=n_thresholds, sample_weight=sample_weight
+    )
+    weight: Floats = np.ones(table.n_rows)
+    if sample_weight is not None:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+        if weight.sum() > MAX_WEIGHT:
             raise ValueError(
-                f"{name} is a parameter, not an option of engine {engine!r}; give it by itself."
+                f"sample_weight sums to {weight.sum():g}, more than {MAX_WEIGHT:g} rows' worth; "
+                "divide it by a constant (a weight counts as that many rows)."
             )
-        if name not in known:
-            everything = [*known, *parameters]
-            similar = difflib.get_close_matches(name, everything, 1)
-            way_out = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(known)}."
-            raise ValueError(f"{name!r} is not an option of engine {engine!r}; {way_out}")
-        if name in SETTING_NAMES and engine == "gfn":
-            continue  # its settings check themselves: no step at all is an untrained policy
-        if name in WHOLE_OPTIONS and not (value is None and WHOLE_OPTIONS[name]):
-            check_count(name, value, WAYS_OUT.get(name, "give a whole number from 1"))
+        present = weight > 0
+        table, target, weight = take(table, present), target[present], weight[present]
+    known = None
+    if isinstance(leaf, DirichletLeaf):
+        known = np.unique(target if classes is None else np.asarray(classes))
+        leaf = fit_dirichlet(leaf, known)
+    elif isinstance(leaf, NormalLeaf):
+        leaf = fit_normal(leaf, target, weight)
+    rows = Rows(encode(binner, table), encode_target(target, leaf, known), weight)
+    return TrainingData(rows, binner, leaf, known)
+
+
+def check_length(table: Table, target: npt.NDArray[Any]) -> None:
+    """Refuse a target that does not have one value per row."""
+    if target.shape != (table.n_rows,):
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {table.n_rows} "
+            f"rows, but y has shape {target.shape}; give one value per row."
+        )
+
+
+def read_target(y: Any, leaf: LeafModel) -> npt.NDArray[Any]:
+    """Return a user's target as the leaf model takes it: class labels, or finite numbers [n]."""
+    target = as_target(y)
+    return check_classes(target) if isinstance(leaf, DirichletLeaf) else check_numbers(target)
+
+
+def encode_target(
+    target: npt.NDArray[Any], leaf: LeafModel, classes: npt.NDArray[Any] | None
+) -> Int32s | Floats:
+    """Targets as the leaf model sums them [n]: indices of classes, numbers in its own units."""
+    if isinstance(leaf, DirichletLeaf):
+        assert classes is not None, "leaves of classes have classes"
+        return encode_labels(target, classes)
+    if isinstance(leaf, NormalLeaf):
+        return np.asarray((target - leaf.location) / leaf.scale)
+    return target

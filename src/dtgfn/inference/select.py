@@ -25,9 +25,12 @@ import numpy.typing as npt
 import pandas
 
 from dtgfn._support.checks import check_choice, check_run
+from dtgfn.data.tables import Table, as_table
+from dtgfn.data.targets import as_target
 from dtgfn.data.thresholds import Binning
-from dtgfn.engines.exact import BudgetExceeded, infer_exact
-from dtgfn.engines.smc.engine import infer_smc
+from dtgfn.engines.contract import BudgetExceeded, Run
+from dtgfn.engines.exact.engine import infer_exact
+from dtgfn.engines.smc.engine import SmcOptions, infer_smc
 from dtgfn.inference.infer import infer
 from dtgfn.inference.temperature import leave_one_out
 from dtgfn.posterior.tree_posterior import TreePosterior
@@ -110,7 +113,7 @@ def select(
     Returns
     -------
     Selection
-        The best settings, its posterior, and a table of all.
+        The winner's settings and posterior, and a table of all.
 
     Examples
     --------
@@ -123,6 +126,29 @@ def select(
     [[3.0, -37.6], [2.0, -38.88], [1.0, -80.04]]
 
     """
+    check_question(by, engine, options)
+    values = (max_depth, n_thresholds, binning, split_penalty, leaf_concentration)
+    candidates = list_candidates(values)
+    given = {"engine": engine, "n_trees": n_trees, "sample_weight": sample_weight, **options}
+    given |= {"n_jobs": n_jobs, "random_state": random_state}
+    n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
+    if time_budget is not None:  # the first setting is not to lose its time by compiling
+        few = dict.fromkeys(SETTINGS[:2], 2) | {"split_penalty": "mdl"}
+        run = {"engine": engine, "n_trees": 2, "time_budget": 1.0, "n_jobs": n_jobs}
+        _judge([[0.0], [1.0]] * 5, [0, 1] * 5, few, run)
+    lines, best = compare(as_table(X), as_target(y), candidates, given, by, time_budget)
+    if best is None:
+        raise ValueError(
+            f"None of the {len(lines)} settings could be judged by {by}: {lines[0]['note']} "
+            "Give more time_budget, smaller settings, or by='score'."
+        )
+    order = ["comparable", "log_evidence"] if by == "evidence" else ["log_score"]
+    table = pandas.DataFrame(lines).sort_values(order, ascending=False, kind="stable")
+    return Selection(table.reset_index(drop=True), *best, by)
+
+
+def check_question(by: str, engine: str, options: dict[str, Any]) -> None:
+    """Refuse what settings cannot be compared by, or with."""
     check_choice("by", by, ("evidence", "score"))
     if by == "evidence" and engine == "mcmc":
         raise ValueError(
@@ -136,45 +162,47 @@ def select(
             f"temperature={options['temperature']!r} has no evidence: R^(1/temperature) is no "
             "probability of the labels; leave it out, or give by='score'."
         )
-    values = (max_depth, n_thresholds, binning, split_penalty, leaf_concentration)
-    combinations = [
+
+
+def list_candidates(values: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Return every combination of the values of ``SETTINGS``."""
+    candidates = [
         dict(zip(SETTINGS, chosen, strict=True))
         for chosen in itertools.product(*map(_list, values))
     ]
-    if not combinations:
+    if not candidates:
         raise ValueError("A list of settings is empty; give at least one value of each.")
-    given = {"engine": engine, "n_trees": n_trees, "sample_weight": sample_weight, **options}
-    given |= {"n_jobs": n_jobs, "random_state": random_state}
-    n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
-    if time_budget is not None:  # the first setting is not to lose its time by compiling
-        few = dict.fromkeys(SETTINGS[:2], 2) | {"split_penalty": "mdl"}
-        run = {"engine": engine, "n_trees": 2, "time_budget": 1.0, "n_jobs": n_jobs}
-        _judge([[0.0], [1.0]] * 5, [0, 1] * 5, few, run)
+    return candidates
+
+
+def compare(
+    table: Table,
+    y: npt.NDArray[Any],
+    candidates: list[dict[str, Any]],
+    given: dict[str, Any],
+    by: str,
+    time_budget: float | None,
+) -> tuple[list[dict[str, Any]], tuple[dict[str, Any], TreePosterior] | None]:
+    """Judge each candidate in its share of the time; return all lines, and the winner if any."""
     started = time.monotonic()
+    merit = "log_evidence" if by == "evidence" else "log_score"
     lines: list[dict[str, Any]] = []
-    best: tuple[float, dict[str, Any], TreePosterior] | None = None
-    for place, settings in enumerate(combinations):
+    best: tuple[dict[str, Any], TreePosterior] | None = None
+    most = -math.inf
+    for index, settings in enumerate(candidates):
         seconds = None
         if time_budget is not None:
             left = time_budget - (time.monotonic() - started)
             if lines and left <= 0:
                 lines.append(_line(settings, "time_budget was over before its turn."))
                 continue
-            seconds = max(left, 0.05 * time_budget) / (len(combinations) - place)
-        line, posterior = _judge(X, y, settings, {**given, "time_budget": seconds})
+            seconds = max(left, 0.05 * time_budget) / (len(candidates) - index)
+        line, posterior = _judge(table, y, settings, {**given, "time_budget": seconds})
         lines.append(line)
-        merit = line["log_evidence"] if by == "evidence" else line["log_score"]
-        usable = posterior is not None and (line["comparable"] or by == "score")
-        if usable and posterior is not None and (best is None or merit > best[0]):
-            best = (merit, settings, posterior)
-    if best is None:
-        raise ValueError(
-            f"None of the {len(lines)} settings could be judged by {by}: {lines[0]['note']} "
-            "Give more time_budget, smaller settings, or by='score'."
-        )
-    order = ["comparable", "log_evidence"] if by == "evidence" else ["log_score"]
-    table = pandas.DataFrame(lines).sort_values(order, ascending=False, kind="stable")
-    return Selection(table.reset_index(drop=True), best[1], best[2], by)
+        usable = line["comparable"] or by == "score"
+        if usable and posterior is not None and (best is None or line[merit] > most):
+            best, most = (settings, posterior), line[merit]
+    return lines, best
 
 
 def _list(value: Any) -> list[Any]:
@@ -280,10 +308,15 @@ def log_prior_mass(
     alike = Rows(rows.codes, np.zeros(n, dtype=np.int32), np.ones(n))
     n_features = rows.codes.shape[1]
     column = np.arange(n_features, dtype=np.int32)
-    given: dict[str, Any] = {"column": column, "n_columns": n_features, "n_trees": 1}
-    given |= {"random_state": 0, "time_budget": time_budget, "n_jobs": n_jobs}
+    run = Run(
+        column=column,
+        n_columns=n_features,
+        n_trees=1,
+        random_state=0,
+        time_budget=time_budget,
+        n_jobs=n_jobs,
+    )
     if exact:
-        return infer_exact(alike, one_class, **given).log_evidence, 0.0
-    given |= {"n_particles": MASS_PARTICLES, "n_sweeps": MASS_SWEEPS}
-    found = infer_smc(alike, one_class, **given)
+        return infer_exact(alike, one_class, run).log_evidence, 0.0
+    found = infer_smc(alike, one_class, run, SmcOptions(MASS_PARTICLES, MASS_SWEEPS))
     return found.log_evidence, found.log_evidence_error

@@ -27,7 +27,7 @@ import pandas
 from scipy.special import gammaln
 
 from dtgfn._support.arrays import Floats
-from dtgfn._support.budget import BudgetExceeded
+from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import distinct_trees, node_sums, route
 from dtgfn.trees.leaves import DirichletLeaf
@@ -224,47 +224,51 @@ def choose_temperature(
     table: list[dict[str, float]] = []
     best: tuple[float, TreePosterior, float] | None = None
     since, judging = 0, 0.0
-    for place, temperature in enumerate(temperatures):
+    for index, temperature in enumerate(map(float, temperatures)):
         begun = time.monotonic()
         seconds = None
         if time_budget is not None:
-            left, n_left = time_budget - (begun - started), len(temperatures) - place
+            left, n_left = time_budget - (begun - started), len(temperatures) - index
             if best is not None and left < judging:
                 break
-            least = 0.05 * time_budget / n_left
-            seconds = max(left / n_left - judging, least)
+            seconds = max(left / n_left - judging, 0.05 * time_budget / n_left)
         try:
-            posterior = infer_at(float(temperature), seconds)
+            posterior = infer_at(temperature, seconds)
         except BudgetExceeded:
             if best is not None:
                 break
             if seconds is None or time_budget is None:
                 raise
             # Its share was too short: one temperature is better than none.
-            posterior = infer_at(
-                float(temperature), max(time_budget - (time.monotonic() - started), seconds)
-            )
+            left = time_budget - (time.monotonic() - started)
+            posterior = infer_at(temperature, max(left, seconds))
         if posterior.interrupted:  # and so is the search
             raise KeyboardInterrupt
         inferred = time.monotonic()
         result = judge(posterior)
-        judging = time.monotonic() - inferred
-        table.append(
-            {
-                "temperature": float(temperature),
-                "log_score": result.score,
-                "error": result.error,
-                "effective": float(result.effective.min()),
-                "mean_splits": posterior.mean_splits,
-                "seconds": time.monotonic() - begun,
-            }
-        )
+        now = time.monotonic()
+        judging = now - inferred
+        table.append(_line(temperature, posterior, result, now - begun))
         since += 1
         if best is None or result.score > best[2]:
-            best, since = (float(temperature), posterior, result.score), 0
-        late = time_budget is not None and time.monotonic() - started > time_budget
+            best, since = (temperature, posterior, result.score), 0
+        late = time_budget is not None and now - started > time_budget
         if since == PATIENCE or late:
             break
     if best is None:
         raise ValueError("temperatures is empty; give at least one.")
     return TemperatureChoice(best[0], best[1], pandas.DataFrame(table))
+
+
+def _line(
+    temperature: float, posterior: TreePosterior, result: LeaveOneOut, seconds: float
+) -> dict[str, float]:
+    """Return the line of the table of a temperature."""
+    return {
+        "temperature": temperature,
+        "log_score": result.score,
+        "error": result.error,
+        "effective": float(result.effective.min()),
+        "mean_splits": posterior.mean_splits,
+        "seconds": seconds,
+    }

@@ -14,7 +14,7 @@ from scipy.special import betainc, digamma, entr, ndtri
 
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.checks import check_level
-from dtgfn._support.threads import in_order
+from dtgfn._support.parallel import run_serial
 from dtgfn.posterior.prediction import Predictor, mean_values, sharpened
 from dtgfn.trees.flat_trees import FlatTrees, WeightedTrees, average, sum_leaves
 
@@ -100,7 +100,7 @@ def entropies(probability: Floats, power: float = 1.0) -> Floats:
     def work(first: int, last: int) -> None:
         out[first:last] = entr(sharpened(probability[first:last], power)).sum(axis=1)
 
-    in_order(work, len(out))
+    run_serial(work, len(out))
     return out
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from dtgfn._support.arrays import UInt64s
-from dtgfn._support.budget import gigabytes, run_here
-from dtgfn.engines.rowsets.graph import count_edges, level_of
+from dtgfn._support.parallel import run_at_once
+from dtgfn.engines.exact.budget import gigabytes
+from dtgfn.engines.rowsets.graph import count_edges, make_row_sets
 from dtgfn.engines.rowsets.problem import Problem
 from dtgfn.trees.batch import TreeBatch, distinct_trees
 from dtgfn.trees.leaves import LeafModel
@@ -88,8 +89,8 @@ def check_pairs(problem: Problem, bits: UInt64s, levels_left: int) -> None:
         return
     n_pairs = 0.0
     for first in range(0, len(bits), SETS_AT_ONCE):
-        level = level_of(problem, bits[first : first + SETS_AT_ONCE])
-        counts = count_edges(problem, level, run_here).astype(np.float64)
+        level = make_row_sets(problem, bits[first : first + SETS_AT_ONCE])
+        counts = count_edges(problem, level, run_at_once).astype(np.float64)
         n_pairs += float((counts**levels_left).sum())
         if n_pairs > MOST_PAIRS:
             raise ValueError(f"it would sum more than {MOST_PAIRS:.0e} pairs of cuts")

@@ -15,12 +15,13 @@ from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_choice, check_range
 from dtgfn.data.binner_dict import binner_from_dict, binner_to_dict
 from dtgfn.data.binning import Binner
+from dtgfn.data.targets import MAX_CLASSES, MAX_WEIGHT
 from dtgfn.engines.exact.engine import ExactSolution
+from dtgfn.engines.exact.inside_outside import SupportLevel
+from dtgfn.engines.exact.support_check import check_support
 from dtgfn.engines.rowsets.graph import Edges
 from dtgfn.engines.rowsets.problem import Problem, make_problem
-from dtgfn.engines.rowsets.support import SupportLevel, check_support
 from dtgfn.inference.bagging import SHARPEST, Bags
-from dtgfn.inference.training_data import MAX_CLASSES, MAX_WEIGHT
 from dtgfn.posterior.tree_posterior import TreePosterior, TreeSource
 from dtgfn.storage.limits import affordable_threads, check_exact, check_forest, check_pairs
 from dtgfn.trees.batch import TreeBatch, check_trees, trim

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
-from dtgfn._support.threads import in_order
+from dtgfn._support.parallel import run_serial
 from dtgfn.data.binning import as_codes
 from dtgfn.trees.leaves import LeafModel, add_row, check_targets
 
@@ -121,7 +121,7 @@ def route(trees: TreeBatch, codes: Codes) -> Int32s:
         some = slice(first, last)
         route_rows(trees.feature[some], trees.cut[some], trees.left[some], codes, leaf[some])
 
-    in_order(work, len(trees))
+    run_serial(work, len(trees))
     return leaf
 
 
@@ -151,7 +151,7 @@ def node_sums(
         arrays = (trees.feature, trees.cut, trees.left, codes[some], target[some], weight[some])
         sum_nodes(*arrays, terms, sums, n_rows)
 
-    in_order(work, len(codes))
+    run_serial(work, len(codes))
     return sums, n_rows
 
 

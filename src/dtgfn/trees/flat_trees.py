@@ -18,7 +18,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, UInt32s
-from dtgfn._support.threads import Threads
+from dtgfn._support.parallel import Threads
 from dtgfn.data.binning import as_codes
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.leaves import LeafModel, add_row, check_targets

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -30,6 +30,8 @@ from numba.extending import overload
 from scipy.special import gammaln
 
 from dtgfn._support.arrays import Floats, Int64s
+from dtgfn._support.checks import check_range
+from dtgfn.data.targets import MAX_CLASSES
 
 MOST_TABULATED = 10_000_000
 
@@ -382,3 +384,28 @@ def outputs_of(sums: Floats, leaf: Any, out: Floats) -> None:
     """Outputs [N, J] of each row of sums [N, K]."""
     for i in range(sums.shape[0]):
         write_outputs(sums[i], leaf, out[i])
+
+
+def fit_dirichlet(leaf: DirichletLeaf, classes: npt.NDArray[Any]) -> DirichletLeaf:
+    """Return the leaf model for these classes."""
+    if len(classes) > MAX_CLASSES:
+        raise ValueError(
+            f"y has {len(classes)} distinct labels, but at most {MAX_CLASSES} classes can be told "
+            "apart; is it an identifier, or a number to predict (DTGFNRegressor)?"
+        )
+    # Beyond these the differences of log gammas lose their digits.
+    check_range("leaf_concentration", leaf.concentration, 1e-6, 1e6)
+    return DirichletLeaf(len(classes), float(leaf.concentration))
+
+
+def fit_normal(leaf: NormalLeaf, y: Floats, weight: Floats) -> NormalLeaf:
+    """Return the leaf model for numbers of this mean and standard deviation."""
+    check_range("mean_strength", leaf.strength, 1e-6, 1e6)
+    check_range("noise_shape", leaf.shape, 1.001, 1e6)
+    check_range("noise_spread", leaf.spread, 1e-12, 1e12)
+    location = float(np.average(y, weights=weight))
+    scale = float(np.sqrt(np.average((y - location) ** 2, weights=weight)))
+    # A target that hardly varies has no scale of its own.
+    if not scale > 1e-12 * max(abs(location), 1e-300):
+        scale = 1.0
+    return replace(leaf, location=location, scale=scale)

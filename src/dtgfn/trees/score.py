@@ -20,7 +20,7 @@ import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats, Int32s
 from dtgfn._support.checks import check_range, check_whole
-from dtgfn._support.threads import in_order
+from dtgfn._support.parallel import run_serial
 from dtgfn.data.binning import distinct_codes
 from dtgfn.trees.batch import (
     MAX_DEPTH,
@@ -167,7 +167,7 @@ def leaf_log_marginal(sums: Floats, score: Score) -> Floats:
     """Log m of sums [..., K] -> [...]."""
     flat = np.ascontiguousarray(sums, dtype=np.float64).reshape(-1, score.leaf.n_sums)
     out, terms = np.empty(flat.shape[0]), score.leaf.terms()
-    in_order(lambda i, j: log_marginals(flat[i:j], terms, out[i:j]), len(flat))
+    run_serial(lambda i, j: log_marginals(flat[i:j], terms, out[i:j]), len(flat))
     return out.reshape(sums.shape[:-1])
 
 

@@ -8,13 +8,13 @@ from itertools import product
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration, from_batch, n_splits, to_batch
+from keyword_engines import infer_exact
 from scipy.special import gammaln, logsumexp
 from scipy.stats import chi2
 from sklearn import datasets
 from sklearn.model_selection import train_test_split
 
 import dtgfn
-from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.rowsets import problem
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import canonical_keys, check_trees

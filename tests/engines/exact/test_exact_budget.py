@@ -8,11 +8,13 @@ import time
 
 import numpy as np
 import pytest
+from keyword_engines import infer_exact
 from sklearn import datasets
 
 from dtgfn.data.binning import encode, fit_binner
 from dtgfn.data.tables import as_table
-from dtgfn.engines.exact import BudgetExceeded, cost, infer_exact
+from dtgfn.engines.contract import BudgetExceeded
+from dtgfn.engines.exact import budget as cost
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaves import DirichletLeaf
 from dtgfn.trees.score import Rows, make_score

@@ -10,11 +10,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keyword_engines import infer_exact
 from scipy.special import gammaln, logsumexp
 
 from dtgfn import infer
 from dtgfn.diagnostics import trust, verdict
-from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.fixed.sampler import FixedSampler
 from dtgfn.engines.rowsets.partial.levels import known_nodes
 from dtgfn.engines.rowsets.problem import make_problem

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 from enumeration import Case, Enumeration, from_batch, to_batch
+from keyword_engines import infer_exact
 from sklearn.datasets import load_iris
 
 import dtgfn
 from dtgfn import DTGFNClassifier
 from dtgfn.diagnostics import UntrustworthyFit
-from dtgfn.engines.exact import infer_exact
 from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.engines.gfn.engine import infer_gfn
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES

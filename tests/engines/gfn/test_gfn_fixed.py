@@ -11,10 +11,10 @@ import torch
 from enumeration import LEAF, Case, Enumeration, depth, from_batch, n_splits, to_batch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keyword_engines import infer_exact
 from scipy.special import logsumexp
 
-from dtgfn._support.budget import run_here
-from dtgfn.engines.exact import infer_exact
+from dtgfn._support.parallel import run_at_once
 from dtgfn.engines.gfn.checkpoint import Checkpoint
 from dtgfn.engines.gfn.fixed import balance
 from dtgfn.engines.gfn.fixed import sampler as sampler_module
@@ -987,7 +987,7 @@ def test_indicators_are_summed_like_other_features():
     score = make_score(DirichletLeaf(3, 0.1), n_features=4, n_thresholds=4, max_depth=3)
     rows = Rows(codes, target, np.ones(60))
     problem = make_problem(rows, score, np.arange(4, dtype=np.int32), 4)
-    graph = Graph(problem, 1, run_here)
+    graph = Graph(problem, 1, run_at_once)
     held = {0: np.ones(60, dtype=bool)}  # rows of each node of a level
     for at in range(2):
         level, below = graph.levels[at], {}
@@ -1019,4 +1019,4 @@ def test_cuts_of_a_very_wide_table_are_not_paired():
         column = np.arange(n_columns, dtype=np.int32)
         problem = make_problem(rows, score, column, n_columns)
         assert (problem.max_cuts > WIDEST_PAIRED) == (tail_levels == 1)
-        assert Graph(problem, 2, run_here).tail_levels == tail_levels
+        assert Graph(problem, 2, run_at_once).tail_levels == tail_levels

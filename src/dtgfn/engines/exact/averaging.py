@@ -16,13 +16,13 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s, UInt64s
-from dtgfn._support.threads import Halting, Work
+from dtgfn._support.parallel import Interruptible, Runner, Work
 from dtgfn.data.binning import as_codes, distinct_codes
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
-from dtgfn.engines.rowsets.graph import Edges, Run, sum_rows
-from dtgfn.engines.rowsets.one_level import Cuts, list_cuts, make_cuts
+from dtgfn.engines.exact.inside_outside import NEGLIGIBLE, SupportLevel, carriers
+from dtgfn.engines.rowsets.graph import Edges, sum_rows
+from dtgfn.engines.rowsets.one_level import CutBuffer, list_cuts, make_cut_buffer
 from dtgfn.engines.rowsets.problem import Loops, Problem
-from dtgfn.engines.rowsets.support import NEGLIGIBLE, SupportLevel, carriers
 from dtgfn.trees.leaves import write_outputs
 
 # Mass of a query at a row set below this cannot change a printed probability.
@@ -34,7 +34,7 @@ CALL_CELLS = 1 << 27
 
 
 def average_predictions(
-    problem: Problem, support: list[SupportLevel], codes: Codes, run: Run
+    problem: Problem, support: list[SupportLevel], codes: Codes, run: Runner
 ) -> Floats:
     """Posterior mean of what leaves predict [n, J] for rows of codes [n, d]."""
     codes = as_codes(codes, int(problem.feature.max(initial=-1)) + 1)
@@ -44,11 +44,11 @@ def average_predictions(
     chosen, member = distinct_codes(varying)
     distinct = varying[chosen]
     n_distinct = distinct.shape[0]
-    piece = queries_at_once(problem, support, n_distinct)
+    chunk = queries_at_once(problem, support, n_distinct)
     out = np.empty((n_distinct, problem.score.leaf.n_outputs))
-    for first in range(0, n_distinct, piece):
-        queries = np.ascontiguousarray(distinct[first : first + piece].T.astype(np.int32))
-        out[first : first + piece] = _average_piece(problem, support, queries, run)
+    for first in range(0, n_distinct, chunk):
+        queries = np.ascontiguousarray(distinct[first : first + chunk].T.astype(np.int32))
+        out[first : first + chunk] = _average_chunk(problem, support, queries, run)
     return problem.score.leaf.normalise(out)[member]
 
 
@@ -68,8 +68,8 @@ def _cells_per_query(problem: Problem, support: list[SupportLevel]) -> int:
     return int(problem.score.leaf.n_outputs * n_features ** max(levels_left, 1))
 
 
-def _average_piece(
-    problem: Problem, support: list[SupportLevel], queries: Int32s, run: Run
+def _average_chunk(
+    problem: Problem, support: list[SupportLevel], queries: Int32s, run: Runner
 ) -> Floats:
     """Predictions [Q, J] for distinct rows given as code columns [F, Q]."""
     n_queries, n_outputs = queries.shape[1], problem.score.leaf.n_outputs
@@ -84,7 +84,7 @@ def _average_piece(
     levels_left = problem.score.max_depth - depth
     loop = average_two_levels if levels_left == 2 else average_one_level
     # Predictions do not ask which column a cut is on, so all may count as one.
-    loops = problem.loops.hearing()._replace(group=np.zeros_like(problem.loops.group))
+    loops = problem.loops.with_own_flag()._replace(group=np.zeros_like(problem.loops.group))
     # Blocks do not depend on the threads, so neither do the sums; big and small sets alternate.
     n_blocks = min(MOST_BLOCKS, len(kept))
     blocks = np.zeros((n_blocks, n_queries, n_outputs))
@@ -100,7 +100,7 @@ def _average_piece(
                 part_mass = np.ascontiguousarray(mass[part])
                 loop(*given, loops, queries, order, part_mass, blocks[b])
 
-        return Halting(work, loops.halted)
+        return Interruptible(work, loops.halted)
 
     for begin in range(0, -(-len(kept) // MOST_BLOCKS), per_call):
         run(from_set(begin), n_blocks)
@@ -114,7 +114,7 @@ def _pass_level(
     queries: Int32s,
     mass: Floats,
     stopped: Floats,
-    run: Run,
+    run: Runner,
 ) -> Floats:
     """Mass [children, Q] that goes on from a level; what stops is added to ``stopped`` [Q, J]."""
     child_mass = np.zeros((n_children, queries.shape[1]))
@@ -127,7 +127,7 @@ def _pass_level(
     return child_mass
 
 
-def _means(problem: Problem, bits: UInt64s, run: Run) -> Floats:
+def _means(problem: Problem, bits: UInt64s, run: Runner) -> Floats:
     """What row sets [K, W] predict as leaves [K, J]."""
     means = np.empty((len(bits), problem.score.leaf.n_outputs))
     run(partial(_call, leaf_means, (bits, problem.loops, means)), len(bits))
@@ -200,7 +200,7 @@ def average_one_level(
     ``order`` [F, Q] sorts the queries by their code of each feature.
     """
     n_outputs = out.shape[1]
-    cuts = make_cuts(loops, max_cuts)
+    cuts = make_cut_buffer(loops, max_cuts)
     below, above = np.empty((max_cuts + 1, n_outputs)), np.empty((max_cuts + 1, n_outputs))
     for k in range(bits.shape[0]):
         n_cuts, stop, _, _ = list_cuts(bits[k], depth, loops, cuts, True)
@@ -225,7 +225,7 @@ def average_one_level(
 
 @njit(cache=True, nogil=True)
 def accumulate_cuts(
-    first: int, after: int, total: float, cuts: Cuts, below: Floats, above: Floats
+    first: int, after: int, total: float, cuts: CutBuffer, below: Floats, above: Floats
 ) -> None:
     """below[u]: right leaves of the cuts before u, summed; above[u]: left leaves from u on."""
     n_outputs = below.shape[1]
@@ -245,7 +245,7 @@ def add_feature(
     after: int,
     codes: Int32s,
     order: Int64s,
-    cuts: Cuts,
+    cuts: CutBuffer,
     below: Floats,
     above: Floats,
     mass: Floats,

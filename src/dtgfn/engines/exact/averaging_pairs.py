@@ -1,8 +1,8 @@
 """Predictions of all trees with two levels left, from pairs of cuts and for all queries at once.
 
 What a query gets from two cuts depends only on which of the four corners it falls into, that is on
-its place among the cuts of either feature. So for each pair of features a table G over pairs of
-places is summed once (two-dimensional cumulative sums), and each query reads one entry of it, or
+its position among the cuts of either feature. So for each pair of features a table G over pairs of
+positions is summed once (two-dimensional cumulative sums), and each query reads one entry of it, or
 interpolates between four where it lies inside the gap of a cut.
 """
 
@@ -25,14 +25,14 @@ from dtgfn.engines.rowsets.two_levels import (
 )
 
 
-class Places(NamedTuple):
+class QueryPositions(NamedTuple):
     """Where each query [Q] stands among the cuts of each feature [F] of a row set, and sums.
 
-    A query is right of cuts 0..place-1, and of the share ``inside`` of the thresholds of cut
-    ``place``. All but the last of the classes are summed, C' = C - 1: the last one has the rest.
+    A query is right of cuts 0..cut-1, and of the share ``inside`` of the thresholds of cut
+    ``cut``. All but the last of the classes are summed, C' = C - 1: the last one has the rest.
     """
 
-    place: Int32s  # [F, Q]
+    cut: Int32s  # [F, Q]
     inside: Floats  # [F, Q]
     weighted: Floats  # [C', entries] leaf weight times predictive probability of each class
     table: Floats  # [C', (R + 1) * (R + 1)] the table G of a pair of features
@@ -42,14 +42,14 @@ class Places(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def make_places(loops: Loops, n_queries: int) -> Places:
+def make_positions(loops: Loops, n_queries: int) -> QueryPositions:
     """Return scratch for any row set of the problem."""
     n_classes, width = loops.sums.shape[1] - 1, loops.rank_code.shape[1] + 1
     weighted = np.empty((n_classes, loops.table.value.shape[0]))
     for c in range(n_classes):
         for entry in range(weighted.shape[1]):
             weighted[c, entry] = loops.table.value[entry] * loops.table.mean[entry, c]
-    return Places(
+    return QueryPositions(
         np.empty((loops.ranks.shape[0], n_queries), np.int32),
         np.empty((loops.ranks.shape[0], n_queries)),
         weighted,
@@ -61,10 +61,10 @@ def make_places(loops: Loops, n_queries: int) -> Places:
 
 
 @njit(cache=True, nogil=True)
-def find_places(
-    s: int, loops: Loops, queries: Int32s, order: Int64s, pairs: Pairs, places: Places
+def find_positions(
+    s: int, loops: Loops, queries: Int32s, order: Int64s, pairs: Pairs, positions: QueryPositions
 ) -> None:
-    """Find each query's place among the cuts of the row set in ``pairs.rows[:s]``."""
+    """Find each query's position among the cuts of the row set in ``pairs.rows[:s]``."""
     for f in range(loops.ranks.shape[0]):
         low = loops.rank_code[f, loops.ranks[f, pairs.rows[0]]]
         for i in range(1, s):
@@ -76,11 +76,11 @@ def find_places(
             while u < n_cuts and low + pairs.multiplicity[pairs.offset[f] + u] <= queries[f, q]:
                 low += int(pairs.multiplicity[pairs.offset[f] + u])
                 u += 1
-            places.place[f, q] = u
-            places.inside[f, q] = 0.0
+            positions.cut[f, q] = u
+            positions.inside[f, q] = 0.0
             if u < n_cuts and queries[f, q] > low:
                 gap = pairs.multiplicity[pairs.offset[f] + u]
-                places.inside[f, q] = (queries[f, q] - low) / gap
+                positions.inside[f, q] = (queries[f, q] - low) / gap
 
 
 @njit(cache=True, nogil=True)
@@ -91,14 +91,14 @@ def add_single_feature(
     factor: Floats,
     loops: Loops,
     pairs: Pairs,
-    places: Places,
+    positions: QueryPositions,
     out: Floats,
 ) -> None:
     """Add first cuts on f whose child stops, and pairs of cuts that are both on f."""
-    value, weighted, n_classes = loops.table.value, places.weighted, places.table.shape[0]
+    value, weighted, n_classes = loops.table.value, positions.weighted, positions.table.shape[0]
     a, b = pairs.offset[f], pairs.offset[f + 1]
     prefix, times = pairs.prefix, pairs.multiplicity
-    start, step = places.start, places.step
+    start, step = positions.start, positions.step
     for c in range(n_classes):
         start[c] = 0.0
         for i in range(b - a + 1):
@@ -130,17 +130,17 @@ def add_single_feature(
     for q in range(out.shape[0]):
         if factor[q] == 0.0:
             continue
-        place, inside = places.place[f, q], places.inside[f, q]
+        cut, inside = positions.cut[f, q], positions.inside[f, q]
         for c in range(n_classes):
-            reading = step[c, place]
+            reading = step[c, cut]
             if inside > 0.0:
-                reading += inside * (step[c, place + 1] - reading)
+                reading += inside * (step[c, cut + 1] - reading)
             out[q, c] += factor[q] * reading
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
 def tabulate_pair(
-    f: int, g: int, total: int, split: float, loops: Loops, pairs: Pairs, places: Places
+    f: int, g: int, total: int, split: float, loops: Loops, pairs: Pairs, positions: QueryPositions
 ) -> None:
     """Fill G for features f and g from the joint histogram in ``pairs.joint``.
 
@@ -156,16 +156,16 @@ def tabulate_pair(
     for h in range(n):
         column[h] = 0
     w_ll, w_lr, w_rl, w_rr = (
-        places.corners[0],
-        places.corners[1],
-        places.corners[2],
-        places.corners[3],
+        positions.corners[0],
+        positions.corners[1],
+        positions.corners[2],
+        positions.corners[3],
     )
-    n_classes = places.table.shape[0]
+    n_classes = positions.table.shape[0]
     for k in range(n_classes):
-        places.start[k] = 0.0
+        positions.start[k] = 0.0
         for h in range(n + 1):
-            places.step[k, h] = 0.0
+            positions.step[k, h] = 0.0
     for i in range(a, b):
         joint = pairs.joint[(i - a) * (n + 1) : (i - a) * (n + 1) + n]
         running = 0
@@ -186,9 +186,9 @@ def tabulate_pair(
             w_rl[h] = times[h] * (v_rr * left_i + v_ll * right_h)
             w_rr[h] = times[h] * (v_rl * left_i + v_lr * left_h)
         for k in range(n_classes):
-            weighted = places.weighted[k]
-            table = places.table[k, (i - a + 1) * (n + 1) : (i - a + 2) * (n + 1)]
-            step = places.step[k]
+            weighted = positions.weighted[k]
+            table = positions.table[k, (i - a + 1) * (n + 1) : (i - a + 2) * (n + 1)]
+            step = positions.step[k]
             start, edge = 0.0, 0.0
             for h in range(n):
                 ll, below_h = corner[h], prefix[h]
@@ -200,13 +200,13 @@ def tabulate_pair(
                 start += x_ll
                 step[h] += x_lr - x_ll
                 edge += x_rl - x_ll
-            places.start[k] += start
+            positions.start[k] += start
             table[0] = edge
     for k in range(n_classes):
-        table = places.table[k]
-        table[0] = places.start[k]
+        table = positions.table[k]
+        table[0] = positions.start[k]
         for h in range(n):
-            table[h + 1] = table[h] + places.step[k, h]
+            table[h + 1] = table[h] + positions.step[k, h]
         for i in range(b - a):
             row, below = table[i * (n + 1) :], table[(i + 1) * (n + 1) :]
             # Entry 0 holds the change of the first column; running sums of changes come on top.
@@ -218,15 +218,17 @@ def tabulate_pair(
 
 
 @njit(cache=True, nogil=True)
-def read_pair(f: int, g: int, width: int, factor: Floats, places: Places, out: Floats) -> None:
+def read_pair(
+    f: int, g: int, width: int, factor: Floats, positions: QueryPositions, out: Floats
+) -> None:
     """Add to each query its entry of G, interpolated where it lies inside a gap."""
     for q in range(out.shape[0]):
         if factor[q] == 0.0:
             continue
-        at = places.place[f, q] * width + places.place[g, q]
-        x, y = places.inside[f, q], places.inside[g, q]
-        for c in range(places.table.shape[0]):
-            table = places.table[c]
+        at = positions.cut[f, q] * width + positions.cut[g, q]
+        x, y = positions.inside[f, q], positions.inside[g, q]
+        for c in range(positions.table.shape[0]):
+            table = positions.table[c]
             reading = table[at]
             if x > 0.0:
                 reading += x * (table[at + width] - table[at])
@@ -258,7 +260,7 @@ def average_two_levels(
     before = out.copy()
     n_features = loops.ranks.shape[0]
     pairs = make_pairs(loops, max_cuts, 1)
-    places = make_places(loops, queries.shape[1])
+    positions = make_positions(loops, queries.shape[1])
     split = math.exp(loops.log_split[depth])
     factor = np.empty(queries.shape[1])
     for k in range(bits.shape[0]):
@@ -268,20 +270,20 @@ def average_two_levels(
             factor[q] = mass[k, q] / z
             out[q, out.shape[1] - 1] += mass[k, q]
             for c in range(out.shape[1] - 1):
-                out[q, c] += factor[q] * places.weighted[c, total]
-        find_places(s, loops, queries, order, pairs, places)
+                out[q, c] += factor[q] * positions.weighted[c, total]
+        find_positions(s, loops, queries, order, pairs, positions)
         for f in range(n_features):
             a, b = pairs.offset[f], pairs.offset[f + 1]
             if a == b or loops.halted[0]:
                 continue
-            add_single_feature(f, total, split, factor, loops, pairs, places, out)
+            add_single_feature(f, total, split, factor, loops, pairs, positions, out)
             for g in range(f + 1, n_features):
                 width = pairs.offset[g + 1] - pairs.offset[g] + 1
                 if width == 1:
                     continue
                 count_jointly(s, f, g, b - a + 1, width, loops, pairs)
-                tabulate_pair(f, g, total, split, loops, pairs, places)
-                read_pair(f, g, width, factor, places, out)
+                tabulate_pair(f, g, total, split, loops, pairs, positions)
+                read_pair(f, g, width, factor, positions, out)
     # The classes share each query's mass; what the others did not get is the last one's.
     last = out.shape[1] - 1
     for q in range(out.shape[0]):

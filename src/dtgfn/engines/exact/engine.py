@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
-import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dtgfn._support.arrays import Codes, Floats, Int32s
-from dtgfn._support.budget import Budget, available_memory
+from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.checks import check_count
-from dtgfn._support.progress import Progress, silent
-from dtgfn._support.threads import Threads, run_here
+from dtgfn._support.parallel import Runner, Threads, count_threads, run_at_once
+from dtgfn._support.progress import silent
+from dtgfn.engines.contract import PREPARING, Run
 from dtgfn.engines.exact.averaging import average_predictions
-from dtgfn.engines.exact.cost import estimate_cost, refuse_if_hopeless
-from dtgfn.engines.rowsets.best import best_tree
-from dtgfn.engines.rowsets.graph import (
-    Edges,
-    Level,
-    count_edges,
-    expand,
-    expansion_bytes,
-    root_level,
+from dtgfn.engines.exact.budget import (
+    Budget,
+    CostEstimate,
+    available_memory,
+    estimate_cost,
+    refuse_if_hopeless,
 )
-from dtgfn.engines.rowsets.inside import Values, level_values, tail_values, values_bytes
+from dtgfn.engines.exact.inside_outside import (
+    SolvedGraph,
+    SupportLevel,
+    best_tree,
+    build_support,
+    sample_trees,
+    solve,
+)
 from dtgfn.engines.rowsets.problem import Problem, make_problem
-from dtgfn.engines.rowsets.sampling import sample_trees
-from dtgfn.engines.rowsets.support import Graph, SupportLevel, build_support
-from dtgfn.engines.rowsets.two_levels import scratch_bytes
+from dtgfn.engines.rowsets.tails import scratch_bytes
 from dtgfn.posterior.tree_posterior import TreePosterior, check_possible
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
 FEW_ROWS = 8  # to compile with
+
+
+@dataclass(frozen=True)
+class ExactOptions:
+    """What only exact inference is told.
+
+    Attributes
+    ----------
+    memory_budget : int or None
+        Bytes that it may take; None for half of what is free.
+
+    """
+
+    memory_budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory_budget is not None:
+            way_out = "give a whole number of bytes from 1, or None for half of what is free"
+            check_count("memory_budget", self.memory_budget, way_out)
 
 
 @dataclass(frozen=True)
@@ -53,24 +75,31 @@ class ExactSolution:
         return sample_trees(self.problem, self.support, n_trees, rng, Threads(self.n_jobs))
 
 
+@dataclass(frozen=True)
+class ExactEngine:
+    """Sums over all trees, and refuses where that is out of reach."""
+
+    name: str = "exact"
+    option_names: tuple[str, ...] = ("memory_budget",)
+
+    def read_options(self, given: Mapping[str, Any]) -> ExactOptions:
+        """Make options of keywords."""
+        return ExactOptions(**given)
+
+    def infer(self, rows: Rows, score: Score, run: Run, options: ExactOptions) -> TreePosterior:
+        """Infer the posterior over trees."""
+        return infer_exact(rows, score, run, options)
+
+
+ENGINE = ExactEngine()
+
+
 def infer_exact(
-    rows: Rows,
-    score: Score,
-    *,
-    column: Int32s,
-    n_columns: int,
-    n_trees: int = 1000,
-    random_state: int | np.random.Generator | None = None,
-    time_budget: float | None = 300.0,
-    memory_budget: int | None = None,
-    n_jobs: int | None = None,
-    progress: Progress = silent,
+    rows: Rows, score: Score, run: Run, options: ExactOptions | None = None
 ) -> TreePosterior:
     """Compute the posterior over trees by summing over all of them.
 
-    ``column`` [d] is the source column of each feature, 0..n_columns-1. What clearly needs more
-    than ``time_budget`` seconds is refused at once, the rest is stopped in time;
-    ``memory_budget`` is half of the free memory if None.
+    What clearly needs more than the run's time is refused at once, the rest is stopped in time.
 
     Parameters
     ----------
@@ -78,86 +107,119 @@ def infer_exact(
         Coded training rows, their targets and weights.
     score : Score
         Prior and leaf model.
-    column : int32 [d]
-        Source column of each feature, 0..n_columns-1.
-    n_columns : int
-        Columns of the table.
-    n_trees : int
-        Trees to draw.
-    random_state : int, Generator or None
-        Seed of everything random.
-    time_budget : float or None
-        Seconds; None for no limit.
-    memory_budget : int or None
-        Bytes; half of the free memory if None.
-    n_jobs : int or None
-        Threads, all cores if None or -1.
-    progress : function
-        Told the stage, and how much of it is done.
+    run : Run
+        Columns, trees to draw, seed, time, threads.
+    options : ExactOptions or None
+        The memory that may be used.
 
     Returns
     -------
     TreePosterior
-        With the exact evidence, and a ``solution`` that averages over all trees.
+        Its ``solution`` is an ``ExactSolution``.
 
     """
-    if memory_budget is not None:
-        memory_budget = check_count("memory_budget", memory_budget)
+    options = ExactOptions() if options is None else options
+    run.progress(PREPARING, 0.0)
     few = Rows(rows.codes[:FEW_ROWS], rows.target[:FEW_ROWS], rows.weight[:FEW_ROWS])
-    progress("preparing (the first run compiles)", 0.0)
-    make_problem(few, score, column, n_columns)
-    budget = Budget(
-        seconds=time_budget,
-        memory=memory_budget if memory_budget is not None else available_memory() // 2,
-        n_jobs=n_jobs or os.cpu_count() or 1,
-        progress=progress,
-        started=time.monotonic(),
-    )
-    budget.check_memory(
-        40.0 * len(rows.target) * score.leaf.n_sums,
-        f"{len(rows.target):,} rows with {score.leaf.n_sums:,} sums each",
-    )
-    problem = make_problem(rows, score, column, n_columns)
-    tail_levels = min(score.max_depth, 2 if problem.two_levels_at_once else 1)
-    if tail_levels == 2:
-        needed = scratch_bytes(problem) * budget.n_jobs
-        budget.check_memory(needed, f"pairs of {problem.max_cuts:,} cuts")
-    prepared = time.monotonic()
-    compile_loops(few, score, column, n_columns, tail_levels)
+    make_problem(few, score, run.column, run.n_columns)
+    budget = make_budget(run, options)
+    problem, tail_levels = prepare(rows, score, run, budget)
+    begun = time.monotonic()
+    compile_loops(few, score, run, tail_levels)
     # Compiling, on a first run, is not the problem's fault.
-    budget.started += time.monotonic() - prepared
-    cost = estimate_cost(problem, tail_levels, budget.n_jobs, n_trees)
+    budget.started += time.monotonic() - begun
+    cost = estimate_cost(problem, tail_levels, budget.n_jobs, run.n_trees)
     refuse_if_hopeless(cost, budget)
-    progress("preparing (the first run compiles)", 1.0)
-    progress(f"expected: {cost}", 1.0)
+    run.progress(PREPARING, 1.0)
+    run.progress(f"expected: {cost}", 1.0)
     budget.ahead = cost.after
     graph = solve(problem, tail_levels, budget)
     solve_seconds = time.monotonic() - budget.started
     budget.ahead = 0.0
     stage = "finding the best tree"
-    best = best_tree(problem, graph, budget.run_in_order(stage), budget.run_anyhow(stage))
-    support = build_support(problem, graph, budget.run_anyhow("keeping what matters"))
+    best = best_tree(problem, graph, budget.serial(stage), budget.parallel(stage))
+    support = build_support(problem, graph, budget.parallel("keeping what matters"))
+    rng, runner = np.random.default_rng(run.random_state), budget.parallel("sampling trees")
+    trees = sample_trees(problem, support, run.n_trees, rng, runner)
+    reward = score_trees(trees, rows, score, budget.parallel("scoring the samples"))
     solution = ExactSolution(problem, support, budget.n_jobs)
-    run = budget.run_anyhow("sampling trees")
-    trees = sample_trees(problem, support, n_trees, np.random.default_rng(random_state), run)
-    root = graph.values[0]
-    log_z = float(root.log_z[0])
-    reward = np.empty(n_trees)
-    merged = merge_rows(rows)
+    seconds = {
+        "solve_seconds": solve_seconds,
+        "seconds": time.monotonic() - budget.started,
+    }
+    return as_posterior(rows, graph, solution, trees, reward, best, cost, seconds)
 
-    def score_trees(first: int, last: int) -> None:
+
+def make_budget(run: Run, options: ExactOptions) -> Budget:
+    """Start the clock; memory is half of what is free if none is given."""
+    memory = options.memory_budget
+    return Budget(
+        seconds=run.time_budget,
+        memory=available_memory() // 2 if memory is None else int(memory),
+        n_jobs=count_threads(run.n_jobs),
+        progress=run.progress,
+        started=time.monotonic(),
+    )
+
+
+def prepare(rows: Rows, score: Score, run: Run, budget: Budget) -> tuple[Problem, int]:
+    """Return the problem, and how many of its last levels are summed at once."""
+    budget.check_memory(
+        40.0 * len(rows.target) * score.leaf.n_sums,
+        f"{len(rows.target):,} rows with {score.leaf.n_sums:,} sums each",
+    )
+    problem = make_problem(rows, score, run.column, run.n_columns)
+    tail_levels = min(score.max_depth, 2 if problem.two_levels_at_once else 1)
+    if tail_levels == 2:
+        needed = scratch_bytes(problem) * budget.n_jobs
+        budget.check_memory(needed, f"pairs of {problem.max_cuts:,} cuts")
+    return problem, tail_levels
+
+
+def compile_loops(few: Rows, score: Score, run: Run, tail_levels: int) -> None:
+    """Run every loop once on a few rows, so that all of them are compiled."""
+    problem = make_problem(few, score, run.column, run.n_columns)
+    if tail_levels == 2 and not problem.two_levels_at_once:
+        return
+    graph = solve(problem, tail_levels, Budget(None, 1 << 62, 1, silent, time.monotonic()))
+    best_tree(problem, graph, run_at_once, run_at_once)
+    support = build_support(problem, graph, run_at_once)
+    sample_trees(problem, support, 1, np.random.default_rng(0), run_at_once)
+
+
+def score_trees(trees: TreeBatch, rows: Rows, score: Score, run: Runner) -> Floats:
+    """Log R [B] of trees, in chunks."""
+    reward, merged = np.empty(len(trees)), merge_rows(rows)
+
+    def work(first: int, last: int) -> None:
         reward[first:last] = log_reward(trees[first:last], merged, score)
 
-    budget.run_anyhow("scoring the samples")(score_trees, n_trees)
+    run(work, len(trees))
+    return reward
+
+
+def as_posterior(
+    rows: Rows,
+    graph: SolvedGraph,
+    solution: ExactSolution,
+    trees: TreeBatch,
+    reward: Floats,
+    best: TreeBatch,
+    cost: CostEstimate,
+    seconds: dict[str, float],
+) -> TreePosterior:
+    """Read the answers off the root."""
+    score, root = solution.problem.score, graph.values[0]
+    log_z = float(root.log_z[0])
     posterior = TreePosterior(
         trees=trees,
         log_reward=reward,
         log_prob=reward / score.temperature - log_z,
-        log_weight=np.zeros(n_trees),
+        log_weight=np.zeros(len(trees)),
         log_evidence=log_z,
         log_evidence_error=0.0,
         best_tree=best,
-        best_log_reward=float(log_reward(best, merged, score)[0]),
+        best_log_reward=float(log_reward(best, merge_rows(rows), score)[0]),
         column_inclusion=np.clip(1.0 - root.absent[0], 0.0, 1.0),
         size_probability=np.trim_zeros(root.size[0], "b"),
         rows=rows,
@@ -165,52 +227,12 @@ def infer_exact(
         engine="exact",
         solution=solution,
         diagnostics={
-            "sub_problems": sum(len(level) for level in graph.levels),
-            "support": sum(len(here.bits) for here in support),
+            "sub_problems": sum(len(sets) for sets in graph.levels),
+            "support": sum(len(here.bits) for here in solution.support),
             "estimated_sub_problems": cost.sub_problems,
             "estimated_seconds": cost.seconds,
-            "solve_seconds": solve_seconds,
-            "seconds": time.monotonic() - budget.started,
+            **seconds,
         },
     )
     check_possible(posterior)
     return posterior
-
-
-def compile_loops(
-    few: Rows, score: Score, column: Int32s, n_columns: int, tail_levels: int
-) -> None:
-    """Run every loop once on a few rows, so that all of them are compiled."""
-    problem = make_problem(few, score, column, n_columns)
-    if tail_levels == 2 and not problem.two_levels_at_once:
-        return
-    graph = solve(problem, tail_levels, Budget(None, 1 << 62, 1, silent, time.monotonic()))
-    best_tree(problem, graph, run_here, run_here)
-    support = build_support(problem, graph, run_here)
-    sample_trees(problem, support, 1, np.random.default_rng(0), run_here)
-
-
-def solve(problem: Problem, tail_levels: int, budget: Budget) -> Graph:
-    """Build the graph from the root down, then value it from the tails up."""
-    max_depth = problem.score.max_depth
-    levels: list[Level] = [root_level(problem)]
-    edges: list[Edges] = []
-    for _ in range(max_depth - tail_levels):
-        counts = count_edges(problem, levels[-1], budget.run_anyhow("counting cuts"))
-        n_edges = int(counts.sum(dtype=np.int64))
-        budget.check_memory(expansion_bytes(problem, n_edges), f"{n_edges:,} cuts")
-        run = budget.run_in_order("finding row sets")
-        new_edges, children = expand(problem, levels[-1], run, counts)
-        edges.append(new_edges)
-        levels.append(children)
-    for depth, level in enumerate(levels):
-        n_bytes = values_bytes(problem, len(level), max_depth - depth)
-        budget.check_memory(n_bytes, f"{len(level):,} sub-problems")
-    run = budget.run_anyhow("summing over trees")
-    values: list[Values] = [tail_values(problem, levels[-1], tail_levels, run)]
-    for depth in range(len(edges) - 1, -1, -1):
-        run = budget.run_anyhow("combining sub-problems")
-        levels_left = max_depth - depth
-        here = level_values(problem, levels[depth], edges[depth], values[0], levels_left, run)
-        values.insert(0, here)
-    return Graph(levels, edges, values)

@@ -14,18 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
-from dtgfn._support.threads import run_here
-from dtgfn.engines.rowsets.graph import Edges, Run, expand, level_of, take_edges
-from dtgfn.engines.rowsets.inside import tail_values
+from dtgfn._support.parallel import Runner, run_at_once
+from dtgfn.engines.exact.inside_outside import SupportLevel, step_probabilities
+from dtgfn.engines.rowsets.graph import Edges, expand, make_row_sets, take_edges
 from dtgfn.engines.rowsets.problem import Problem
-from dtgfn.engines.rowsets.support import SupportLevel, step_probabilities
+from dtgfn.engines.rowsets.tails import tail_values
 from dtgfn.trees.batch import LEAF, TreeBatch, from_splits
 
 Splits = dict[tuple[int, ...], tuple[int, int]]
 
 
 def ranked_trees(
-    problem: Problem, support: list[SupportLevel], n_trees: int, run: Run
+    problem: Problem, support: list[SupportLevel], n_trees: int, run: Runner
 ) -> TreeBatch:
     """Return the ``n_trees`` most probable trees, the best first; fewer where there are fewer."""
     # Which column a cut is on does not matter here, so all may count as one.
@@ -39,10 +39,10 @@ def ranked_trees(
     return from_splits([root.splits(rank) for rank in range(found)])
 
 
-def best_log_probs(problem: Problem, support: list[SupportLevel], run: Run) -> list[Floats]:
+def best_log_probs(problem: Problem, support: list[SupportLevel], run: Runner) -> list[Floats]:
     """Log P(most probable tree | row set) of every set of every level of the support."""
     levels_left = problem.score.max_depth - (len(support) - 1)
-    values = tail_values(problem, level_of(problem, support[-1].bits), levels_left, run)
+    values = tail_values(problem, make_row_sets(problem, support[-1].bits), levels_left, run)
     best = [values.log_max - values.log_z]
     for here in reversed(support[:-1]):
         with np.errstate(divide="ignore"):
@@ -110,14 +110,14 @@ class Search:
             stop, probability = here.stop[position : position + 1], here.probability[span]
         else:
             # Below the support nothing is kept: cut the set again.
-            level = level_of(self.problem, bits[None, :])
+            sets = make_row_sets(self.problem, bits[None, :])
             levels_left = self.problem.score.max_depth - depth
-            log_z = tail_values(self.problem, level, levels_left, run_here).log_z
-            edges, below = expand(self.problem, level, run_here)
-            values = tail_values(self.problem, below, levels_left - 1, run_here)
+            log_z = tail_values(self.problem, sets, levels_left, run_at_once).log_z
+            edges, below = expand(self.problem, sets, run_at_once)
+            values = tail_values(self.problem, below, levels_left - 1, run_at_once)
             children, child_best = below.bits, values.log_max - values.log_z
             stop, probability = step_probabilities(
-                self.problem, level, edges, values.log_z, log_z, depth, run_here
+                self.problem, sets, edges, values.log_z, log_z, depth, run_at_once
             )
         return self._sort(edges, stop, _edge_log_probs(edges, probability, child_best), children)
 

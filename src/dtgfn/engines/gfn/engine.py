@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn._support.budget import Threads
 from dtgfn._support.forks import was_forked
+from dtgfn._support.parallel import Threads
 from dtgfn._support.progress import Progress, silent
 from dtgfn.engines.gfn.callbacks import AnyCallback
 from dtgfn.engines.gfn.checkpoint import Checkpoint, data_fingerprint

@@ -1,4 +1,4 @@
-"""One chain from its start to its end: steps in pieces, and a record of the trees it passed.
+"""One chain from its start to its end: steps in chunks, and a record of the trees it passed.
 
 How long a chain will be may not be known before. So every tree is recorded until the record is
 full; then every other entry is dropped and only every second tree recorded from there on.
@@ -15,14 +15,13 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.parallel import ChunkSize, Flag
 from dtgfn._support.splitmix import draw_below
-from dtgfn._support.threads import Flag
-from dtgfn._support.turns import Pace
 from dtgfn.engines.mcmc.moves import MOVES, make_move
 from dtgfn.engines.mcmc.tree_state import SPLIT, Chain, enlarge, make_chain, sum_values, write_tree
 from dtgfn.trees.node_terms import NodeTable, most_nodes
 
-STEP, INTERVAL, RECORDED = 0, 1, 2  # places in Record.at
+STEP, INTERVAL, RECORDED = 0, 1, 2  # indices in Record.at
 REFRESH = 4096  # steps after which log R is summed afresh
 START_SPLITS = 16  # a start has fewer splits than this, and they always find room
 MARGIN = 1e-9  # by which a tree must be better, lest rounding makes every visit a new best
@@ -129,23 +128,23 @@ class Walk:
     chain: Chain
     record: Record
     length: int
-    pace: Pace = field(default_factory=Pace)
+    chunk: ChunkSize = field(default_factory=ChunkSize)
 
     @property
     def steps(self) -> int:
         """Steps done."""
         return int(self.record.at[STEP])
 
-    def pieces(self, n_steps: int | None, halted: Flag) -> Iterator[bool]:
+    def chunks(self, n_steps: int | None, halted: Flag) -> Iterator[bool]:
         """Run to ``n_steps`` (for ever if None), yielding now and then."""
         most = most_nodes(self.table)
         while n_steps is None or self.steps < n_steps:
             first, begun = self.steps, time.monotonic()
-            until = first + self.pace.size
+            until = first + self.chunk.size
             until = until if n_steps is None else min(until, n_steps)
             self.make_room()
             run_steps(self.chain, self.table, self.record, until, most, halted)
-            self.pace.took(self.steps - first, time.monotonic() - begun)
+            self.chunk.adapt(self.steps - first, time.monotonic() - begun)
             yield True
 
     def make_room(self) -> None:
@@ -162,7 +161,7 @@ class Walk:
                 thin(self.record)
 
     def second_half(self, n_draws: int | None = None) -> Int64s:
-        """Return places in the record after burn-in: all, or ``n_draws`` evenly spread."""
+        """Return indices in the record after burn-in: all, or ``n_draws`` evenly spread."""
         recorded, interval = int(self.record.at[RECORDED]), int(self.record.at[INTERVAL])
         # Entry k was recorded after step (k + 1) * interval.
         first = min(self.steps // (2 * interval), recorded - 1)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
-from dtgfn._support.budget import BudgetExceeded
 from dtgfn._support.checks import check_count, check_whole
-from dtgfn._support.progress import Progress, silent
-from dtgfn._support.turns import Deadline, take_turns
+from dtgfn._support.parallel import Deadline, count_threads, run_round_robin
+from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
 from dtgfn.engines.convergence import effective_draws, split_r_hat
 from dtgfn.engines.mcmc.chain import INTERVAL, RECORDED, Walk, start_walk
 from dtgfn.engines.mcmc.moves import MOVES
-from dtgfn.engines.referee import referee, rule_on
+from dtgfn.engines.referee import bound_posterior, judge_draws
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.level_order import as_batch
@@ -31,26 +31,56 @@ HISTORY = 40
 MOST_CHAINS = 1000  # each keeps its own order of the rows
 
 
+@dataclass(frozen=True)
+class McmcOptions:
+    """What only the chains are told.
+
+    Attributes
+    ----------
+    n_chains : int
+        Chains, each from its own start.
+    n_steps : int or None
+        Proposals of each chain; None is until the time is over.
+
+    """
+
+    n_chains: int = 4
+    n_steps: int | None = 100_000
+
+    def __post_init__(self) -> None:
+        n_chains = check_whole("n_chains", self.n_chains, 1, MOST_CHAINS)
+        object.__setattr__(self, "n_chains", n_chains)
+        if self.n_steps is not None:
+            object.__setattr__(self, "n_steps", check_count("n_steps", self.n_steps))
+
+
+@dataclass(frozen=True)
+class McmcEngine:
+    """Metropolis-Hastings chains of grow, prune, change and swap moves."""
+
+    name: str = "mcmc"
+    option_names: tuple[str, ...] = ("n_chains", "n_steps")
+
+    def read_options(self, given: Mapping[str, Any]) -> McmcOptions:
+        """Make options of keywords."""
+        return McmcOptions(**given)
+
+    def infer(self, rows: Rows, score: Score, run: Run, options: McmcOptions) -> TreePosterior:
+        """Infer the posterior over trees."""
+        return infer_mcmc(rows, score, run, options)
+
+
+ENGINE = McmcEngine()
+
+
 def infer_mcmc(
-    rows: Rows,
-    score: Score,
-    *,
-    column: Int32s,
-    n_columns: int,
-    n_trees: int = 1000,
-    random_state: int | np.random.Generator | None = None,
-    time_budget: float | None = 300.0,
-    n_jobs: int | None = None,
-    progress: Progress = silent,
-    n_chains: int = 4,
-    n_steps: int | None = 100_000,
+    rows: Rows, score: Score, run: Run, options: McmcOptions | None = None
 ) -> TreePosterior:
     """Sample trees from R^(1/temperature) by chains of grow, prune, change and swap moves.
 
-    Each of ``n_chains`` chains makes ``n_steps`` proposals (None: until ``time_budget`` seconds
-    are over; whichever ends first). The first half of a chain is burn-in; ``n_trees`` trees are
-    taken evenly from the second halves. Chains do not know the evidence, so it is nan. Chains that
-    did not come to make a step in time are left out; if none did, that is ``BudgetExceeded``.
+    The first half of a chain is burn-in; trees are taken evenly from the second halves. Chains do
+    not know the evidence, so it is nan. Chains that did not come to make a step in time are left
+    out; if none did, that is ``BudgetExceeded``.
 
     Parameters
     ----------
@@ -58,53 +88,38 @@ def infer_mcmc(
         Coded training rows, their targets and weights.
     score : Score
         Prior and leaf model.
-    column : int32 [d]
-        Source column of each feature, 0..n_columns-1.
-    n_columns : int
-        Columns of the table.
-    n_trees : int
-        Trees to draw.
-    random_state : int, Generator or None
-        Seed of everything random.
-    time_budget : float or None
-        Seconds; None for no limit.
-    n_jobs : int or None
-        Threads, all cores if None or -1.
-    progress : function
-        Told the stage, and how much of it is done.
-    n_chains : int
-        Chains.
-    n_steps : int or None
-        Proposals of each chain; None for as many as time allows.
+    run : Run
+        Columns, trees to draw, seed, time, threads.
+    options : McmcOptions or None
+        Number and length of the chains; with the time, whichever ends first.
 
     Returns
     -------
     TreePosterior
-        With equally weighted trees.
+        ``diagnostics`` tells whether the chains agree.
 
     """
-    n_chains = check_whole("n_chains", n_chains, 1, MOST_CHAINS)
-    n_trees = check_count("n_trees", n_trees)
-    n_steps = None if n_steps is None else check_count("n_steps", n_steps)
-    if n_steps is None and time_budget is None:
+    options = McmcOptions() if options is None else options
+    n_trees, n_chains = check_count("n_trees", run.n_trees), options.n_chains
+    if options.n_steps is None and run.time_budget is None:
         raise ValueError("n_steps=None runs until time_budget ends; give one of them.")
-    progress("preparing (the first run compiles)", 0.0)
-    compile_loops(rows, score, column, n_columns)
-    progress("preparing (the first run compiles)", 1.0)
+    run.progress(PREPARING, 0.0)
+    compile_loops(rows, score, run)
+    run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
-    deadline = Deadline(time_budget)
+    deadline = Deadline(run.time_budget)
     table = make_node_table(rows, score)
     quota = -(-n_trees // n_chains)
-    seeds = np.random.default_rng(random_state).integers(0, 2**64, size=n_chains, dtype=np.uint64)
+    rng = np.random.default_rng(run.random_state)
+    seeds = rng.integers(0, 2**64, size=n_chains, dtype=np.uint64)
     walks = [start_walk(table, seed, max(4 * quota, LEAST_RECORD)) for seed in seeds]
-    n_jobs = n_jobs or os.cpu_count() or 1
-    _run(walks, n_steps, deadline, n_jobs, progress)
+    run_chains(walks, options.n_steps, deadline, run)
     seconds = deadline.used
     walks = [walk for walk in walks if walk.steps]
     trees, reward = collect_trees(walks, n_trees, table)
-    best = best_tree(walks, table)
-    told = diagnose(walks, column[table.feature], seconds)
-    worth = independent_draws(told)
+    diagnostics = diagnose(walks, run.column[table.feature], seconds)
+    n_effective = independent_draws(diagnostics)
+    ruling = judge_draws(trees, reward, rows, score, run, n_effective)
     return sampled_posterior(
         trees,
         log_reward=reward,
@@ -114,43 +129,36 @@ def infer_mcmc(
         log_evidence_error=math.nan,
         rows=rows,
         score=score,
-        column=column,
-        n_columns=n_columns,
+        column=run.column,
+        n_columns=run.n_columns,
         engine="mcmc",
-        best=(best, max(float(walk.record.best[0]) for walk in walks)),
-        diagnostics={
-            **told,
-            **rule_on(trees, reward, rows, score, column, n_columns, n_jobs, worth),
-        },
-        history=tell_history(walks),
+        best=(best_tree(walks, table), max(float(walk.record.best[0]) for walk in walks)),
+        diagnostics={**diagnostics, **ruling},
+        history=make_history(walks),
     )
 
 
-def compile_loops(rows: Rows, score: Score, column: Int32s, n_columns: int) -> None:
+def compile_loops(rows: Rows, score: Score, run: Run) -> None:
     """Make a step on two rows, so that all loops are compiled."""
     table, halted = make_node_table(two_rows(rows), score), Deadline(None).halted
-    for _ in start_walk(table, np.uint64(0), 4).pieces(1, halted):
+    for _ in start_walk(table, np.uint64(0), 4).chunks(1, halted):
         pass
-    referee(two_rows(rows), score, column, n_columns, 1)
+    bound_posterior(two_rows(rows), score, run.column, run.n_columns, 1)
 
 
-def _run(
-    walks: list[Walk],
-    n_steps: int | None,
-    deadline: Deadline,
-    n_jobs: int,
-    progress: Progress,
-) -> None:
-    def report() -> None:
+def run_chains(walks: list[Walk], n_steps: int | None, deadline: Deadline, run: Run) -> None:
+    """Let all chains make their steps, until the deadline is over."""
+
+    def show_progress() -> None:
         by_steps = sum(walk.steps for walk in walks) / (len(walks) * (n_steps or math.inf))
-        progress("running chains", min(max(deadline.share, by_steps), 1.0))
+        run.progress("running chains", min(max(deadline.share, by_steps), 1.0))
 
-    take_turns(
-        [walk.pieces(n_steps, deadline.halted) for walk in walks],
-        n_jobs=n_jobs,
+    run_round_robin(
+        [walk.chunks(n_steps, deadline.halted) for walk in walks],
+        n_jobs=count_threads(run.n_jobs),
         deadline=deadline,
         enough=lambda: all(walk.steps for walk in walks),
-        report=report,
+        on_progress=show_progress,
     )
     if not any(walk.steps for walk in walks):
         raise BudgetExceeded(
@@ -238,10 +246,10 @@ def used_columns(walks: list[Walk], picks: list[Int64s], column: Int32s) -> list
     return [used[:, :, c] for c in most_open]
 
 
-def independent_draws(told: dict[str, Any]) -> float:
+def independent_draws(diagnostics: dict[str, Any]) -> float:
     """What the chains are worth by their slowest number; chains that stand still do not tell."""
-    known = [told[name] for name in ("ess_log_reward", "ess_columns") if told[name] is not None]
-    return float(min(known, default=STILL))
+    sizes = (diagnostics[name] for name in ("ess_log_reward", "ess_columns"))
+    return float(min((size for size in sizes if size is not None), default=STILL))
 
 
 def _gather(walks: list[Walk], picks: list[Int64s], name: str) -> Floats:
@@ -253,7 +261,7 @@ def _storable(value: float) -> float | None:
     return None if math.isnan(value) else value  # JSON has no nan
 
 
-def tell_history(walks: list[Walk]) -> list[dict[str, Any]]:
+def make_history(walks: list[Walk]) -> list[dict[str, Any]]:
     """Mean log R over all chains in each part of the run, and the best log R until then."""
     shortest = min(walk.steps for walk in walks)
     marks = np.unique(np.linspace(0, shortest, HISTORY + 1).astype(np.int64))

@@ -1,8 +1,7 @@
-"""The graph of sub-problems: row sets level by level, each stored once (hash-consing)."""
+"""The graph of sub-problems: row sets level by sets, each stored once (hash-consing)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,13 +9,12 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.parallel import Runner
 from dtgfn.engines.rowsets.problem import Loops, Problem
-
-Run = Callable[[Callable[[int, int], None], int], None]
 
 
 @dataclass(frozen=True)
-class Level:
+class RowSets:
     """K distinct row sets: bits [K, W] and their two-word keys [K, 2]."""
 
     bits: UInt64s
@@ -25,9 +23,9 @@ class Level:
     def __len__(self) -> int:
         return int(self.bits.shape[0])
 
-    def take(self, index: Int64s) -> Level:
+    def take(self, index: Int64s) -> RowSets:
         """Keep the row sets at these positions."""
-        return Level(self.bits[index], self.keys[index])
+        return RowSets(self.bits[index], self.keys[index])
 
 
 class Edges(NamedTuple):
@@ -46,7 +44,7 @@ class Edges(NamedTuple):
     right: Int32s
 
 
-class Nursery(NamedTuple):
+class RowSetTable(NamedTuple):
     """Where the children of a level gather: an open-addressing table over their keys."""
 
     slots: Int32s
@@ -55,16 +53,16 @@ class Nursery(NamedTuple):
     used: Int32s  # [1] how many there are
 
 
-def root_level(problem: Problem) -> Level:
-    """Return the level that holds only the set of all rows."""
-    return level_of(problem, problem.root_bits[None, :].copy())
+def root_row_set(problem: Problem) -> RowSets:
+    """Return the set of all rows, alone."""
+    return make_row_sets(problem, problem.root_bits[None, :].copy())
 
 
-def level_of(problem: Problem, bits: UInt64s) -> Level:
-    """Return the level of these row sets, with their keys made again."""
+def make_row_sets(problem: Problem, bits: UInt64s) -> RowSets:
+    """Return these row sets, with their keys made again."""
     keys = np.zeros((bits.shape[0], 2), dtype=np.uint64)
     name_sets(bits, problem.keys, keys)
-    return Level(bits, keys)
+    return RowSets(bits, keys)
 
 
 def no_edges(n_sets: int) -> Edges:
@@ -148,22 +146,22 @@ def count_cuts(first: int, last: int, bits: UInt64s, loops: Loops, counts: Int32
 
 
 @njit(cache=True, nogil=True)
-def find_or_add(key0: np.uint64, key1: np.uint64, bits: UInt64s, nursery: Nursery) -> int:
+def find_or_add(key0: np.uint64, key1: np.uint64, bits: UInt64s, table: RowSetTable) -> int:
     """Position of a row set among the children, which it joins if it is new."""
-    mask = np.uint64(nursery.slots.shape[0] - 1)
+    mask = np.uint64(table.slots.shape[0] - 1)
     slot = key0 & mask
-    while nursery.slots[slot] >= 0:
-        child = nursery.slots[slot]
-        if nursery.keys[child, 0] == key0 and nursery.keys[child, 1] == key1:
+    while table.slots[slot] >= 0:
+        child = table.slots[slot]
+        if table.keys[child, 0] == key0 and table.keys[child, 1] == key1:
             return child
         slot = (slot + np.uint64(1)) & mask
-    child = nursery.used[0]
-    nursery.slots[slot] = child
-    nursery.used[0] = child + 1
-    nursery.keys[child, 0] = key0
-    nursery.keys[child, 1] = key1
+    child = table.used[0]
+    table.slots[slot] = child
+    table.used[0] = child + 1
+    table.keys[child, 0] = key0
+    table.keys[child, 1] = key1
     for w in range(bits.shape[0]):
-        nursery.bits[child, w] = bits[w]
+        table.bits[child, w] = bits[w]
     return child
 
 
@@ -176,7 +174,7 @@ def fill_edges(
     row_keys: UInt64s,
     loops: Loops,
     edges: Edges,
-    nursery: Nursery,
+    table: RowSetTable,
 ) -> None:
     """Write the edges of row sets first..last-1 and gather their children."""
     n_features, n_rows = loops.ranks.shape
@@ -208,8 +206,8 @@ def fill_edges(
                     edges.feature[e] = f
                     edges.low[e] = loops.rank_code[f, previous]
                     edges.high[e] = loops.rank_code[f, rank]
-                    edges.left[e] = find_or_add(left0, left1, left_bits, nursery)
-                    edges.right[e] = find_or_add(right0, right1, right_bits, nursery)
+                    edges.left[e] = find_or_add(left0, left1, left_bits, table)
+                    edges.right[e] = find_or_add(right0, right1, right_bits, table)
                     e += 1
                 previous = rank
                 row = bucket[rank]
@@ -221,10 +219,10 @@ def fill_edges(
                     row = following[row]
 
 
-def count_edges(problem: Problem, level: Level, run: Run) -> Int32s:
+def count_edges(problem: Problem, sets: RowSets, run: Runner) -> Int32s:
     """Count the distinct cuts of each row set of a level [K]."""
-    counts = np.empty(len(level), dtype=np.int32)
-    run(lambda i, j: count_cuts(i, j, level.bits, problem.loops, counts), len(level))
+    counts = np.empty(len(sets), dtype=np.int32)
+    run(lambda i, j: count_cuts(i, j, sets.bits, problem.loops, counts), len(sets))
     return counts
 
 
@@ -234,25 +232,25 @@ def expansion_bytes(problem: Problem, n_edges: float) -> float:
 
 
 def expand(
-    problem: Problem, level: Level, run: Run, counts: Int32s | None = None
-) -> tuple[Edges, Level]:
+    problem: Problem, sets: RowSets, run: Runner, counts: Int32s | None = None
+) -> tuple[Edges, RowSets]:
     """Cut every row set of a level in all distinct ways; return the edges and the next level.
 
-    ``run(work, n)`` calls ``work(first, last)`` over 0..n in pieces, in order, one at a time;
+    ``run(work, n)`` calls ``work(first, last)`` over 0..n in chunks, in order, one at a time;
     ``counts`` may bring the number of cuts of each set.
     """
-    counts = count_edges(problem, level, run) if counts is None else counts
+    counts = count_edges(problem, sets, run) if counts is None else counts
     start = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     n_edges = int(start[-1])
     edges = Edges(start, *(np.empty(n_edges, np.int32) for _ in range(5)))
-    nursery = Nursery(
+    table = RowSetTable(
         slots=np.full(1 << max(4, (2 * n_edges).bit_length() + 1), -1, np.int32),
         # Never more children than edge ends; pages that are not used are not touched.
         bits=np.empty((2 * n_edges, problem.n_words), np.uint64),
         keys=np.empty((2 * n_edges, 2), np.uint64),
         used=np.zeros(1, np.int32),
     )
-    tables = (level.bits, level.keys, problem.keys, problem.loops, edges, nursery)
-    run(lambda first, last: fill_edges(first, last, *tables), len(level))
-    used = int(nursery.used[0])
-    return edges, Level(nursery.bits[:used].copy(), nursery.keys[:used].copy())
+    tables = (sets.bits, sets.keys, problem.keys, problem.loops, edges, table)
+    run(lambda first, last: fill_edges(first, last, *tables), len(sets))
+    used = int(table.used[0])
+    return edges, RowSets(table.bits[:used].copy(), table.keys[:used].copy())

@@ -1,4 +1,4 @@
-"""The cuts of one row set with one level left, and the sum over them."""
+"""The cuts of one row set with one level left, and what the trees that end with them weigh."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaves import log_marginal, write_outputs
 
 
-class Cuts(NamedTuple):
+class CutBuffer(NamedTuple):
     """Room for the cuts of one row set; ``list_cuts`` fills the first U entries."""
 
     feature: Int32s  # [U]
@@ -31,11 +31,11 @@ class Cuts(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def make_cuts(loops: Loops, max_cuts: int) -> Cuts:
+def make_cut_buffer(loops: Loops, max_cuts: int) -> CutBuffer:
     """Return room for the cuts of any row set of the problem."""
     n_sums, n_ranks = loops.sums.shape[1], loops.rank_code.shape[1]
     n_outputs = loops.table.mean.shape[1]
-    return Cuts(
+    return CutBuffer(
         np.empty(max_cuts, np.int32),
         np.empty(max_cuts, np.int32),
         np.empty(max_cuts, np.int32),
@@ -52,7 +52,7 @@ def make_cuts(loops: Loops, max_cuts: int) -> Cuts:
 
 @njit(cache=True, nogil=True)
 def list_cuts(
-    bits: UInt64s, depth: int, loops: Loops, cuts: Cuts, with_means: bool
+    bits: UInt64s, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
     """List the cuts of a row set at ``depth`` whose children are leaves.
 
@@ -67,7 +67,7 @@ def list_cuts(
 
 @njit(cache=True, nogil=True)
 def _list_cuts_by_table(
-    s: int, depth: int, loops: Loops, cuts: Cuts, with_means: bool
+    s: int, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
     table, rows, seen = loops.table, cuts.rows, cuts.seen
     split = math.exp(loops.log_split[depth])
@@ -111,26 +111,17 @@ def _list_cuts_by_table(
 
 @njit(cache=True, nogil=True)
 def _list_cuts_by_formula(
-    s: int, depth: int, loops: Loops, cuts: Cuts, with_means: bool
+    s: int, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
-    rows, seen, leaf = cuts.rows, cuts.seen, loops.leaf
-    n_sums = loops.sums.shape[1]
+    leaf, n_sums = loops.leaf, loops.sums.shape[1]
     total, left, right = np.zeros(n_sums), np.zeros(n_sums), np.zeros(n_sums)
     for i in range(s):
-        for c in range(loops.span[rows[i], 0], loops.span[rows[i], 1]):
-            total[c] += loops.sums[rows[i], c]
+        row = cuts.rows[i]
+        for c in range(loops.span[row, 0], loops.span[row, 1]):
+            total[c] += loops.sums[row, c]
     n_cuts, n_varying = 0, 0
     for f in range(loops.ranks.shape[0]):
-        lowest, highest = loops.rank_code.shape[1], -1
-        for i in range(s):
-            rank = loops.ranks[f, rows[i]]
-            if seen[rank] == 0:
-                seen[rank] = 1
-                for c in range(n_sums):
-                    cuts.bucket[rank, c] = 0.0
-            for c in range(loops.span[rows[i], 0], loops.span[rows[i], 1]):
-                cuts.bucket[rank, c] += loops.sums[rows[i], c]
-            lowest, highest = min(lowest, rank), max(highest, rank)
+        lowest, highest = _fill_buckets(f, s, loops, cuts)
         n_varying += 1 if highest > lowest else 0
         rules = 0.0
         if loops.uniform_rules and highest > lowest:
@@ -139,9 +130,9 @@ def _list_cuts_by_formula(
             left[c] = 0.0
         previous = -1
         for rank in range(lowest, highest + 1):
-            if seen[rank] == 0:
+            if cuts.seen[rank] == 0:
                 continue
-            seen[rank] = 0
+            cuts.seen[rank] = 0
             if previous >= 0:
                 low, high = loops.rank_code[f, previous], loops.rank_code[f, rank]
                 cuts.feature[n_cuts], cuts.low[n_cuts], cuts.high[n_cuts] = f, low, high
@@ -159,52 +150,39 @@ def _list_cuts_by_formula(
                 left[c] += cuts.bucket[rank, c]
     write_outputs(total, leaf, cuts.mean_stop)
     stop = log_marginal(total, leaf) / loops.temperature
+    if n_cuts > 0 or not loops.uniform_rules:
+        stop += loops.log_stop[depth]
+    reference = _exponentiate(n_cuts, n_varying, stop, loops, cuts)
+    return n_cuts, math.exp(stop - reference), 1.0, reference
+
+
+@njit(cache=True, nogil=True)
+def _fill_buckets(f: int, s: int, loops: Loops, cuts: CutBuffer) -> tuple[int, int]:
+    """Sum the rows of each code of a feature; return the lowest and the highest rank."""
+    lowest, highest = loops.rank_code.shape[1], -1
+    for i in range(s):
+        row = cuts.rows[i]
+        rank = loops.ranks[f, row]
+        if cuts.seen[rank] == 0:
+            cuts.seen[rank] = 1
+            for c in range(loops.sums.shape[1]):
+                cuts.bucket[rank, c] = 0.0
+        for c in range(loops.span[row, 0], loops.span[row, 1]):
+            cuts.bucket[rank, c] += loops.sums[row, c]
+        lowest, highest = min(lowest, rank), max(highest, rank)
+    return lowest, highest
+
+
+@njit(cache=True, nogil=True)
+def _exponentiate(n_cuts: int, n_varying: int, stop: float, loops: Loops, cuts: CutBuffer) -> float:
+    """Make weights of log weights, all thresholds of a cut together; return their reference."""
     share = 0.0
     if loops.uniform_rules and n_cuts > 0:
         share = math.log(n_varying) / loops.temperature
-    if n_cuts > 0 or not loops.uniform_rules:
-        stop += loops.log_stop[depth]
     reference = stop
     for u in range(n_cuts):
         cuts.weight[u] -= share
         reference = max(reference, cuts.weight[u])
     for u in range(n_cuts):
         cuts.weight[u] = (cuts.high[u] - cuts.low[u]) * math.exp(cuts.weight[u] - reference)
-    return n_cuts, math.exp(stop - reference), 1.0, reference
-
-
-@njit(cache=True, nogil=True)
-def sum_one_level(
-    first: int,
-    last: int,
-    bits: UInt64s,
-    max_cuts: int,
-    depth: int,
-    loops: Loops,
-    log_z: Floats,
-    log_max: Floats,
-    size: Floats,
-    absent: Floats,
-) -> None:
-    """Sum over all trees with at most one split on row sets first..last-1 of a level.
-
-    Writes log Z and the best log weight [K], P(0 or 1 splits) [K, 2] and P(column not used) [K, G].
-    """
-    cuts = make_cuts(loops, max_cuts)
-    for k in range(first, last):
-        n_cuts, stop, best, reference = list_cuts(bits[k], depth, loops, cuts, False)
-        total = stop
-        for u in range(n_cuts):
-            total += cuts.weight[u]
-        log_z[k] = reference + math.log(total)
-        log_max[k] = reference + math.log(best)
-        size[k, 0] = stop / total
-        size[k, 1] = 1.0 - size[k, 0]
-        if absent.shape[1] == 0:
-            continue
-        for g in range(absent.shape[1]):
-            absent[k, g] = 1.0
-        for u in range(n_cuts):
-            absent[k, loops.group[cuts.feature[u]]] -= cuts.weight[u] / total
-        for g in range(absent.shape[1]):
-            absent[k, g] = max(absent[k, g], 0.0)
+    return reference

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
-from dtgfn._support.threads import Flag
+from dtgfn._support.parallel import Flag
 from dtgfn.data.binning import distinct_codes
 from dtgfn.trees.leaves import DirichletLeaf, add_rows, check_targets
 from dtgfn.trees.score import Rows, Score, leaf_log_marginal
@@ -40,7 +40,7 @@ class LeafTable(NamedTuple):
 class Loops(NamedTuple):
     """What the compiled loops read: P distinct rows over the F features that vary."""
 
-    ranks: npt.NDArray[np.uint16]  # [F, P] place of the code among the feature's distinct codes
+    ranks: npt.NDArray[np.uint16]  # [F, P] index of the code among the feature's distinct codes
     rank_code: Int32s  # [F, R] the code behind a rank (padded)
     group: Int32s  # [F] source column
     sums: Floats  # [P, K] the leaf model's sums over the copies of a row
@@ -53,7 +53,7 @@ class Loops(NamedTuple):
     table: LeafTable
     halted: Flag  # [1] whether to end early, with nothing that could be used
 
-    def hearing(self) -> Loops:
+    def with_own_flag(self) -> Loops:
         """Return the same with a flag of its own, for one call that may be halted."""
         return self._replace(halted=np.zeros(1, dtype=np.uint8))
 
@@ -129,9 +129,9 @@ def make_problem(rows: Rows, score: Score, column: Int32s, n_columns: int) -> Pr
     for i, f in enumerate(varying):
         here = codes[:, f]
         seen = np.flatnonzero(np.bincount(here))
-        place = np.zeros(seen[-1] + 1, np.uint16)
-        place[seen] = np.arange(len(seen))
-        ranks[i] = place[here]
+        rank_of = np.zeros(seen[-1] + 1, np.uint16)
+        rank_of[seen] = np.arange(len(seen))
+        ranks[i] = rank_of[here]
         codes_seen.append(seen)
     rank_code = np.zeros((varying.size, max(map(len, codes_seen), default=1)), dtype=np.int32)
     for i, seen in enumerate(codes_seen):
@@ -177,10 +177,10 @@ def make_leaf_table(sums: Floats, score: Score) -> LeafTable:
     # class_weight multiplies all rows of a class alike, so counts are whole in units per class.
     unit = np.array([column[column > 0].min(initial=np.inf) for column in sums.T])
     unit[~np.isfinite(unit)] = 1.0
-    whole = np.rint(sums / unit)
-    if not np.allclose(whole * unit, sums, rtol=1e-12, atol=0):
+    units = np.rint(sums / unit)
+    if not np.allclose(units * unit, sums, rtol=1e-12, atol=0):
         return nothing
-    totals = whole.sum(axis=0)
+    totals = units.sum(axis=0)
     if np.prod(totals + 1) > MAX_TABLE:
         return nothing
     sizes = [int(total) + 1 for total in totals]
@@ -197,9 +197,9 @@ def make_leaf_table(sums: Floats, score: Score) -> LeafTable:
     value[0] = 0.0
     mean = counts * unit + leaf.concentration
     return LeafTable(
-        packed=(whole @ step).astype(np.int32),
+        packed=(units @ step).astype(np.int32),
         value=value,
         mean=mean / mean.sum(axis=-1, keepdims=True),
-        row_weight=whole.sum(axis=1),
+        row_weight=units.sum(axis=1),
         scale=scale,
     )

@@ -7,7 +7,6 @@ serves both orders, so a row set costs (number of cuts)^2 / 2 look-ups.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,14 +14,14 @@ from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
 from dtgfn.engines.rowsets.graph import rows_of
-from dtgfn.engines.rowsets.problem import Loops, Problem
+from dtgfn.engines.rowsets.problem import Loops
 
 
 class Pairs(NamedTuple):
     """Scratch for one row set with U cuts, numbered feature after feature."""
 
     offset: Int32s  # [F + 1] first cut of each feature
-    position: Int32s  # [F, P] place of a row among the distinct codes of the feature
+    position: Int32s  # [F, P] index of a row among the distinct codes of the feature
     prefix: Int32s  # [U] packed counts left of the cut
     multiplicity: Floats  # [U] thresholds that make the cut
     left: Floats  # [G, U] sum over second cuts in the left child, by column of the second cut
@@ -36,11 +35,6 @@ class Pairs(NamedTuple):
     corner: Int32s  # [R]
     seen: Int32s  # [R]
     rows: Int32s  # [P]
-
-
-def scratch_bytes(problem: Problem) -> float:
-    """Memory that ``make_pairs`` takes, by its largest parts."""
-    return 16.0 * problem.n_groups * problem.max_cuts + 4.0 * problem.loops.rank_code.shape[1] ** 2
 
 
 @njit(cache=True, nogil=True)
@@ -80,27 +74,27 @@ def number_cuts(s: int, loops: Loops, pairs: Pairs) -> int:
             rank = loops.ranks[f, rows[i]]
             seen[rank] = 1
             lowest, highest = min(lowest, rank), max(highest, rank)
-        place, previous = -1, -1
+        index, previous = -1, -1
         for rank in range(lowest, highest + 1):
             if seen[rank] == 0:
                 continue
             if previous >= 0:
                 gap = loops.rank_code[f, rank] - loops.rank_code[f, previous]
-                pairs.multiplicity[n_cuts + place] = gap
-                prefix[n_cuts + place] = 0
-            place += 1
-            seen[rank] = place
+                pairs.multiplicity[n_cuts + index] = gap
+                prefix[n_cuts + index] = 0
+            index += 1
+            seen[rank] = index
             previous = rank
         for i in range(s):
-            place_of_row = seen[loops.ranks[f, rows[i]]]
-            pairs.position[f, i] = place_of_row
-            if place_of_row < place:
-                prefix[n_cuts + place_of_row] += loops.table.packed[rows[i]]
+            row_index = seen[loops.ranks[f, rows[i]]]
+            pairs.position[f, i] = row_index
+            if row_index < index:
+                prefix[n_cuts + row_index] += loops.table.packed[rows[i]]
         for rank in range(lowest, highest + 1):
             seen[rank] = 0
-        for u in range(n_cuts + 1, n_cuts + place):
+        for u in range(n_cuts + 1, n_cuts + index):
             prefix[u] += prefix[u - 1]
-        n_cuts += place
+        n_cuts += index
     pairs.offset[n_features] = n_cuts
     return n_cuts
 
@@ -174,7 +168,7 @@ def pair_two_features(
 def count_jointly(
     s: int, f: int, g: int, height: int, width: int, loops: Loops, pairs: Pairs
 ) -> None:
-    """Joint histogram [height, width] of packed counts over the places on features f and g."""
+    """Joint histogram [height, width] of packed counts over the indices on features f and g."""
     for cell in range(height * width):
         pairs.joint[cell] = 0
     for i in range(s):
@@ -272,33 +266,3 @@ def sum_first_cuts(
     for g in range(n_groups):
         absent[g] = min(absent[g] / z, 1.0)
     return z, best
-
-
-@njit(cache=True, nogil=True)
-def sum_two_levels(
-    first: int,
-    last: int,
-    bits: UInt64s,
-    max_cuts: int,
-    depth: int,
-    loops: Loops,
-    log_z: Floats,
-    log_max: Floats,
-    size: Floats,
-    absent: Floats,
-) -> None:
-    """Sum over all trees with at most two levels on row sets first..last-1 of a level.
-
-    Writes log Z and the best log weight [K], P(0..3 splits) [K, 4] and P(column not used) [K, G].
-    The leaf table stands only for priors whose split term is the same at every depth.
-    """
-    pairs = make_pairs(loops, max_cuts, absent.shape[1])
-    split = math.exp(loops.log_split[depth])
-    for k in range(first, last):
-        s, total, _ = load_set(bits[k], loops, pairs)
-        weight = 0.0
-        for i in range(s):
-            weight += loops.table.row_weight[pairs.rows[i]]
-        z, best = sum_first_cuts(total, split, loops, pairs, size[k], absent[k])
-        log_z[k] = math.log(z) - loops.table.scale * weight
-        log_max[k] = math.log(best) - loops.table.scale * weight

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn._support.budget import BudgetExceeded
 from dtgfn._support.checks import check_count, check_whole
-from dtgfn._support.progress import Progress, silent
-from dtgfn._support.turns import Deadline, Pace, take_turns
-from dtgfn.engines.referee import referee, rule_on
+from dtgfn._support.parallel import ChunkSize, Deadline, count_threads, run_round_robin
+from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
+from dtgfn.engines.referee import bound_posterior, judge_draws
 from dtgfn.engines.smc.sweep import (
     Sweep,
     log_mean_exp,
@@ -35,29 +33,58 @@ HISTORY = 40
 MOST_PARTICLES = 10_000_000
 
 
+@dataclass(frozen=True)
+class SmcOptions:
+    """What only the particles are told.
+
+    Attributes
+    ----------
+    n_particles : int
+        Trees that grow side by side in a sweep.
+    n_sweeps : int or None
+        Independent sweeps; None is until the time is over.
+
+    """
+
+    n_particles: int = 1000
+    n_sweeps: int | None = 20
+
+    def __post_init__(self) -> None:
+        n_particles = check_whole("n_particles", self.n_particles, 1, MOST_PARTICLES)
+        object.__setattr__(self, "n_particles", n_particles)
+        if self.n_sweeps is not None:
+            object.__setattr__(self, "n_sweeps", check_count("n_sweeps", self.n_sweeps))
+
+
+@dataclass(frozen=True)
+class SmcEngine:
+    """Sequential Monte Carlo: sweeps of top-down particles."""
+
+    name: str = "smc"
+    option_names: tuple[str, ...] = ("n_particles", "n_sweeps")
+
+    def read_options(self, given: Mapping[str, Any]) -> SmcOptions:
+        """Make options of keywords."""
+        return SmcOptions(**given)
+
+    def infer(self, rows: Rows, score: Score, run: Run, options: SmcOptions) -> TreePosterior:
+        """Infer the posterior over trees."""
+        return infer_smc(rows, score, run, options)
+
+
+ENGINE = SmcEngine()
+
+
 def infer_smc(
-    rows: Rows,
-    score: Score,
-    *,
-    column: Int32s,
-    n_columns: int,
-    n_trees: int = 1000,
-    random_state: int | np.random.Generator | None = None,
-    time_budget: float | None = 300.0,
-    n_jobs: int | None = None,
-    progress: Progress = silent,
-    n_particles: int = 1000,
-    n_sweeps: int | None = 20,
+    rows: Rows, score: Score, run: Run, options: SmcOptions | None = None
 ) -> TreePosterior:
     """Sample trees from R^(1/temperature) by independent sweeps of top-down particles.
 
-    There are ``n_sweeps`` sweeps of ``n_particles`` (None: until ``time_budget`` seconds are over;
-    whichever ends first). Where the time is too short for one sweep, its particles are thinned out
-    on the way (``diagnostics["thinned_to"]`` tells how many were left), and where not even one
-    particle finishes its tree, there is no answer but ``BudgetExceeded``. Each sweep estimates the
-    evidence without bias; ``log_evidence`` is the log of their mean, its error comes from their
-    spread (nan for one sweep). All particles, weighted by the evidence of their sweep, are
-    resampled to ``n_trees``.
+    Where the time is too short for one sweep, its particles are thinned out on the way
+    (``diagnostics["thinned_to"]`` tells how many were left), and where not even one particle
+    finishes its tree, there is no answer but ``BudgetExceeded``. Each sweep estimates the evidence
+    without bias; ``log_evidence`` is the log of their mean, its error comes from their spread (nan
+    for one sweep). All particles, weighted by the evidence of their sweep, are resampled.
 
     Parameters
     ----------
@@ -65,54 +92,39 @@ def infer_smc(
         Coded training rows, their targets and weights.
     score : Score
         Prior and leaf model.
-    column : int32 [d]
-        Source column of each feature, 0..n_columns-1.
-    n_columns : int
-        Columns of the table.
-    n_trees : int
-        Trees to draw.
-    random_state : int, Generator or None
-        Seed of everything random.
-    time_budget : float or None
-        Seconds; None for no limit.
-    n_jobs : int or None
-        Threads, all cores if None or -1.
-    progress : function
-        Told the stage, and how much of it is done.
-    n_particles : int
-        Particles of a sweep.
-    n_sweeps : int or None
-        Sweeps; None for as many as time allows.
+    run : Run
+        Columns, trees to draw, seed, time, threads.
+    options : SmcOptions or None
+        Number and size of the sweeps; with the time, whichever ends first.
 
     Returns
     -------
     TreePosterior
-        With equally weighted trees.
+        Trees of equal weight.
 
     """
-    n_particles = check_whole("n_particles", n_particles, 1, MOST_PARTICLES)
-    n_trees = check_count("n_trees", n_trees)
-    n_sweeps = None if n_sweeps is None else check_count("n_sweeps", n_sweeps)
-    if n_sweeps is None and time_budget is None:
+    options = SmcOptions() if options is None else options
+    n_trees, n_particles = check_count("n_trees", run.n_trees), options.n_particles
+    if options.n_sweeps is None and run.time_budget is None:
         raise ValueError("n_sweeps=None runs until time_budget ends; give one of them.")
-    progress("preparing (the first run compiles)", 0.0)
-    compile_loops(rows, score, column, n_columns)
-    progress("preparing (the first run compiles)", 1.0)
+    run.progress(PREPARING, 0.0)
+    compile_loops(rows, score, run)
+    run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
-    deadline = Deadline(time_budget)
+    deadline = Deadline(run.time_budget)
     table = make_node_table(rows, score)
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(run.random_state)
     streams = [
         Stream(table, np.random.default_rng(seed), n_particles, max(2 * n_particles, n_trees))
         for seed in rng.integers(0, 2**63, size=N_STREAMS)
     ]
-    n_jobs = n_jobs or os.cpu_count() or 1
-    _run(streams, n_sweeps, deadline, n_jobs, progress)
+    run_streams(streams, options.n_sweeps, deadline, run)
     seconds = deadline.used
     trees, reward, best = pool_trees(streams, n_trees, rng, table)
     log_z = np.concatenate([stream.log_z for stream in streams])
-    told = diagnose(streams, log_z, seconds)
-    worth = min(told["effective_sweeps"] * told["ess"], n_trees)
+    diagnostics = diagnose(streams, log_z, seconds)
+    n_effective = min(diagnostics["effective_sweeps"] * diagnostics["ess"], n_trees)
+    ruling = judge_draws(trees, reward, rows, score, run, n_effective)
     return sampled_posterior(
         trees,
         log_reward=reward,
@@ -122,24 +134,21 @@ def infer_smc(
         log_evidence_error=relative_error(log_z),
         rows=rows,
         score=score,
-        column=column,
-        n_columns=n_columns,
+        column=run.column,
+        n_columns=run.n_columns,
         engine="smc",
         best=(best, max(max(stream.best, default=-math.inf) for stream in streams)),
-        diagnostics={
-            **told,
-            **rule_on(trees, reward, rows, score, column, n_columns, n_jobs, worth),
-        },
-        history=tell_history(streams),
+        diagnostics={**diagnostics, **ruling},
+        history=make_history(streams),
     )
 
 
-def compile_loops(rows: Rows, score: Score, column: Int32s, n_columns: int) -> None:
+def compile_loops(rows: Rows, score: Score, run: Run) -> None:
     """Run a sweep on two rows, so that all loops are compiled."""
     table = make_node_table(two_rows(rows), score)
-    for _ in Stream(table, np.random.default_rng(0), 1, 1).pieces(1, Deadline(None)):
+    for _ in Stream(table, np.random.default_rng(0), 1, 1).chunks(1, Deadline(None)):
         pass
-    referee(two_rows(rows), score, column, n_columns, 1)
+    bound_posterior(two_rows(rows), score, run.column, run.n_columns, 1)
 
 
 @dataclass
@@ -209,18 +218,18 @@ class Stream:
     best_tree: tuple[Int32s, Int32s] | None = None
     pool: Pool | None = None
 
-    def pieces(
+    def chunks(
         self,
         n_sweeps: int | None,
         deadline: Deadline,
         in_a_hurry: Callable[[], bool] = lambda: False,
     ) -> Iterator[bool]:
         """Run ``n_sweeps`` sweeps (for ever if None), yielding now and then."""
-        work, pace = make_workspace(self.table, deadline.halted), Pace()
+        work, chunk = make_workspace(self.table, deadline.halted), ChunkSize()
         while n_sweeps is None or len(self.log_z) < n_sweeps:
-            given = (self.table, work, self.n_particles, self.rng, pace, deadline, in_a_hurry)
+            given = (self.table, work, self.n_particles, self.rng, chunk, deadline, in_a_hurry)
             sweep = start_sweep(*given)
-            for _ in sweep.pieces():
+            for _ in sweep.chunks():
                 yield False
             self.keep(sweep)
             yield True
@@ -242,16 +251,12 @@ class Stream:
         self.log_z.append(sweep.log_z)  # last: it counts the finished sweeps
 
 
-def _run(
-    streams: list[Stream],
-    n_sweeps: int | None,
-    deadline: Deadline,
-    n_jobs: int,
-    progress: Progress,
-) -> None:
-    def report() -> None:
+def run_streams(streams: list[Stream], n_sweeps: int | None, deadline: Deadline, run: Run) -> None:
+    """Let all streams make their sweeps, until the deadline is over."""
+
+    def show_progress() -> None:
         by_sweeps = sum(len(stream.log_z) for stream in streams) / (n_sweeps or math.inf)
-        progress("sweeping", min(max(deadline.share, by_sweeps), 1.0))
+        run.progress("sweeping", min(max(deadline.share, by_sweeps), 1.0))
 
     def enough() -> bool:
         return any(stream.log_z for stream in streams)
@@ -259,11 +264,16 @@ def _run(
     shares: list[int | None] = [None] * len(streams)
     if n_sweeps is not None:
         shares = [len(part) for part in np.array_split(np.arange(n_sweeps), len(streams))]
-    tasks = [
-        stream.pieces(share, deadline, lambda: not enough())
-        for stream, share in zip(streams, shares, strict=True)
-    ]
-    take_turns(tasks, n_jobs=n_jobs, deadline=deadline, enough=enough, report=report)
+    run_round_robin(
+        [
+            stream.chunks(share, deadline, lambda: not enough())
+            for stream, share in zip(streams, shares, strict=True)
+        ],
+        n_jobs=count_threads(run.n_jobs),
+        deadline=deadline,
+        enough=enough,
+        on_progress=show_progress,
+    )
     if not enough():
         raise BudgetExceeded(
             f"SMC could not finish a single tree within time_budget={deadline.seconds:g} s; allow "
@@ -319,13 +329,13 @@ def diagnose(streams: list[Stream], log_z: Floats, seconds: float) -> dict[str, 
     }
 
 
-def tell_history(streams: list[Stream]) -> list[dict[str, Any]]:
-    """Evidence and best log R after some of the sweeps, as if streams had taken strict turns."""
+def make_history(streams: list[Stream]) -> list[dict[str, Any]]:
+    """Evidence and best log R after some of the sweeps, as if streams alternated strictly."""
     deepest = max(len(stream.log_z) for stream in streams)
-    turns = [(s, i) for i in range(deepest) for s in streams if i < len(s.log_z)]
-    log_z = np.array([stream.log_z[i] for stream, i in turns])
-    best = np.maximum.accumulate([stream.best[i] for stream, i in turns])
-    marks = np.unique(np.linspace(1, len(turns), HISTORY).astype(np.int64))
+    sweeps = [(s, i) for i in range(deepest) for s in streams if i < len(s.log_z)]
+    log_z = np.array([stream.log_z[i] for stream, i in sweeps])
+    best = np.maximum.accumulate([stream.best[i] for stream, i in sweeps])
+    marks = np.unique(np.linspace(1, len(sweeps), HISTORY).astype(np.int64))
     return [
         {
             "sweep": int(mark),

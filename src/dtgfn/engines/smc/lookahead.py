@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn._support.threads import Flag
+from dtgfn._support.parallel import Flag
 from dtgfn.trees.leaves import add_row, log_marginal, row_mass
 from dtgfn.trees.node_terms import INNER, NodeTable, code_ranges, split_term
 
@@ -137,7 +137,7 @@ def cumulate(choices: Choices, n_choices: int, largest: float) -> None:
 
 @njit(**INNER)
 def first_above(cumulated: Floats, n: int, value: float) -> int:
-    """Return the first place where the running sum exceeds ``value``."""
+    """Return the first index where the running sum exceeds ``value``."""
     low, high = 0, n - 1
     while low < high:
         middle = (low + high) // 2
@@ -158,9 +158,9 @@ def draw_choice(
     total = stop + choices.mass[n_choices - 1]
     chosen, cut = -1, 0
     if uniform[0] < UNIFORM_SHARE:
-        place = math.floor(uniform[1] * (n_cuts + 1.0)) - 1.0
-        if place >= 0.0:
-            chosen = first_above(choices.copies, n_choices, place)
+        position = math.floor(uniform[1] * (n_cuts + 1.0)) - 1.0
+        if position >= 0.0:
+            chosen = first_above(choices.copies, n_choices, position)
     elif uniform[1] * total >= stop:
         chosen = first_above(choices.mass, n_choices, uniform[1] * total - stop)
     log_weight = 0.0

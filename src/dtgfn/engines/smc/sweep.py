@@ -1,7 +1,7 @@
 """One sweep of particles: trees that grow side by side, an open node each at a time.
 
 Let T_t be a particle's tree after t decisions, its open nodes taken as leaves. With the proposal q
-of ``smc_lookahead`` the weights
+of ``smc.lookahead`` the weights
 
     w_0 = R(T_0)^(1/T),    w_t = w_(t-1) * [R(T_t) / R(T_(t-1))]^(1/T) / q(decision t)
 
@@ -22,8 +22,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
-from dtgfn._support.threads import Flag
-from dtgfn._support.turns import Deadline, Pace
+from dtgfn._support.parallel import ChunkSize, Deadline, Flag
 from dtgfn.engines.smc.lookahead import Choices, draw_choice, look_ahead, make_choices
 from dtgfn.trees.node_terms import (
     INNER,
@@ -249,7 +248,7 @@ def log_mean_exp(values: Floats) -> float:
 
 
 def systematic(weight: Floats, n: int, rng: np.random.Generator) -> Int64s:
-    """Draw n places with expected numbers n * weight / sum, from one uniform number."""
+    """Draw n indices with expected numbers n * weight / sum, from one uniform number."""
     cumulated = np.cumsum(weight)
     points = (np.arange(n) + rng.random()) / n * cumulated[-1]
     return np.minimum(np.searchsorted(cumulated, points, side="right"), len(weight) - 1)
@@ -268,7 +267,7 @@ class Sweep:
     particles: Particles
     rng: np.random.Generator
     log_z: float
-    pace: Pace
+    chunk: ChunkSize
     deadline: Deadline
     in_a_hurry: Callable[[], bool]
     n_particles: int
@@ -276,7 +275,7 @@ class Sweep:
     stages: int = 0
     root_seconds: float = 0.0
 
-    def pieces(self) -> Iterator[None]:
+    def chunks(self) -> Iterator[None]:
         """Decide and resample until all trees are finished, yielding now and then."""
         while (unfinished := np.flatnonzero(self.particles.next < self.particles.n_nodes)).size:
             yield from self.decide_all(unfinished)
@@ -299,11 +298,11 @@ class Sweep:
         while position < len(unfinished):
             begun = time.monotonic()
             position, cells = decide(
-                position, self.pace.size, *given, self.table, self.particles, self.work
+                position, self.chunk.size, *given, self.table, self.particles, self.work
             )
             seconds = time.monotonic() - begun
-            self.pace.took(cells, seconds)
-            # The first piece of all is one look at all rows and columns.
+            self.chunk.adapt(cells, seconds)
+            # The first chunk of all is one look at all rows and columns.
             self.root_seconds = self.root_seconds or seconds
             yield
             if self.thin_if_late():
@@ -349,7 +348,7 @@ def start_sweep(
     work: Workspace,
     n_particles: int,
     rng: np.random.Generator,
-    pace: Pace,
+    chunk: ChunkSize,
     deadline: Deadline,
     in_a_hurry: Callable[[], bool],
 ) -> Sweep:
@@ -359,4 +358,4 @@ def start_sweep(
     n_keys = len(table.target) + table.max_depth + 1
     keys = np.random.default_rng(0).integers(0, 2**64, size=n_keys, dtype=np.uint64)
     log_z = float(particles.log_reward[0]) / table.temperature
-    return Sweep(table, work, keys, particles, rng, log_z, pace, deadline, in_a_hurry, n_particles)
+    return Sweep(table, work, keys, particles, rng, log_z, chunk, deadline, in_a_hurry, n_particles)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int64s
-from dtgfn._support.budget import run_here
-from dtgfn.engines.rowsets.best import Splits, add_best_splits, first_best
-from dtgfn.engines.rowsets.graph import Level as RowSets
+from dtgfn._support.parallel import run_at_once
+from dtgfn.engines.rowsets.graph import RowSets
 from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn.engines.rowsets.tails import Splits, add_best_splits, first_best
 from dtgfn.trees.batch import TreeBatch, from_splits
 
 
@@ -28,7 +28,7 @@ def best_tree(graph: Graph, know: Callable[[int, Int64s], object]) -> TreeBatch:
         know(depth, np.array([node]))
         if depth == graph.n_upper:
             this = RowSets(level.nursery.bits[[node]], level.nursery.keys[[node]])
-            add_best_splits(problem, this, path, splits, run_here, graph.run)
+            add_best_splits(problem, this, path, splits, run_at_once, graph.run)
             return
         first, number = int(level.start[node]), int(level.n_cuts[node])
         value = best_of_cuts(graph, depth, np.arange(first, first + number))

@@ -18,11 +18,11 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s, UInt64s
-from dtgfn._support.turns import Pace
+from dtgfn._support.parallel import ChunkSize
 from dtgfn.engines.gfn.fixed.policy import spread_evenly
 from dtgfn.engines.rowsets.partial.graph import Graph
 from dtgfn.engines.rowsets.partial.lookahead import Cuts
-from dtgfn.engines.rowsets.sampling import (
+from dtgfn.engines.rowsets.tails import (
     draw_first_of_two,
     draw_last,
     draw_splits,
@@ -215,12 +215,12 @@ def parts_in_time(tree: Int64s, row_set: Int64s, ends: float) -> Iterator[Int64s
     by_chance = sets[np.argsort(first)]
     at = int(np.unique(row_set[place == place.min()]).size)
     yield by_chance[:at]
-    pace = Pace()
+    chunk = ChunkSize()
     while at < by_chance.size and (begun := time.monotonic()) < ends:
-        part = by_chance[at : at + pace.size]
+        part = by_chance[at : at + chunk.size]
         yield part
         at += part.size
-        pace.took(part.size, time.monotonic() - begun)
+        chunk.adapt(part.size, time.monotonic() - begun)
 
 
 def wanted_cuts(graph: Graph, depth: int, trees: TreeBatch, here: Visits) -> Int64s:

@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from dtgfn._support.arrays import Float32s, Floats, Int32s, Int64s
-from dtgfn._support.budget import run_here
-from dtgfn._support.turns import Pace
+from dtgfn._support.parallel import ChunkSize, Runner, run_at_once
 from dtgfn.engines.gfn.fixed.balance import path_depths, path_residuals
 from dtgfn.engines.gfn.fixed.best import best_tree
 from dtgfn.engines.gfn.fixed.drawing import Drawing
@@ -41,12 +40,11 @@ from dtgfn.engines.gfn.sampler import (
     Residuals,
     seeded_network,
 )
-from dtgfn.engines.rowsets.graph import Run
 from dtgfn.engines.rowsets.partial.graph import Graph
 from dtgfn.engines.rowsets.partial.levels import Level, known_nodes
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import Problem
-from dtgfn.engines.rowsets.sampling import split_leaves
+from dtgfn.engines.rowsets.tails import split_leaves
 from dtgfn.trees.batch import TreeBatch, empty_batch
 from dtgfn.trees.score import Rows, log_reward
 
@@ -81,7 +79,7 @@ class FixedSampler:
         remember: bool = True,
         device: str = "cpu",
         seed: int = 0,
-        run: Run = run_here,
+        run: Runner = run_at_once,
     ) -> None:
         # Where the network is the policy, a row set must look the same from all its parents.
         self.graph = Graph(problem, exact_tails, run, shares_span=not remember)
@@ -346,12 +344,12 @@ class FixedSampler:
             return self._know(depth, nodes)
         new = np.isnan(self.graph.levels[depth].flow[nodes])
         self._know(depth, nodes[~new])
-        pace, first, nodes = Pace(), 0, nodes[new]
+        chunk, first, nodes = ChunkSize(), 0, nodes[new]
         while first < nodes.size and (begun := time.monotonic()) < self.ends:
-            part = nodes[first : first + pace.size]
+            part = nodes[first : first + chunk.size]
             self._know(depth, part)
             first += part.size
-            pace.took(part.size, time.monotonic() - begun)
+            chunk.adapt(part.size, time.monotonic() - begun)
         return first
 
     def _refresh(self, level: Level, nodes: Int64s) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int64s, UInt64s
-from dtgfn.engines.rowsets.graph import Nursery, find_or_add, rows_of, sum_rows
+from dtgfn.engines.rowsets.graph import RowSetTable, find_or_add, rows_of, sum_rows
 from dtgfn.engines.rowsets.partial.lookahead import Cuts
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaves import log_marginal
@@ -30,11 +30,11 @@ def stop_flow(sums: Floats, log_prior: float, loops: Loops) -> float:
 def reach_children(
     nodes: Int64s,
     chosen: Int64s,
-    nursery: Nursery,
+    nursery: RowSetTable,
     cuts: Cuts,
     row_keys: UInt64s,
     loops: Loops,
-    below: Nursery,
+    below: RowSetTable,
     sums: Floats,
     look: Floats,
     log_prior: float,
@@ -82,11 +82,11 @@ def link_children(
     last: int,
     nodes: Int64s,
     start: Int64s,
-    nursery: Nursery,
+    nursery: RowSetTable,
     cuts: Cuts,
     row_keys: UInt64s,
     loops: Loops,
-    below: Nursery,
+    below: RowSetTable,
 ) -> None:
     """Link the cuts of newly listed nodes to children that are there already."""
     n_features, n_rows = loops.ranks.shape
@@ -121,7 +121,7 @@ def link_children(
 
 
 @njit(cache=True, nogil=True)
-def find(key0: np.uint64, key1: np.uint64, nursery: Nursery) -> int:
+def find(key0: np.uint64, key1: np.uint64, nursery: RowSetTable) -> int:
     """Position of a row set among the nodes of a level, -1 if it is not there."""
     mask = np.uint64(nursery.slots.shape[0] - 1)
     slot = key0 & mask

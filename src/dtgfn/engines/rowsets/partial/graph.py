@@ -21,10 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Int64s
-from dtgfn._support.budget import run_here
-from dtgfn.engines.rowsets.graph import Level as RowSets
-from dtgfn.engines.rowsets.graph import Run, count_cuts, find_or_add
-from dtgfn.engines.rowsets.inside import tail_values
+from dtgfn._support.parallel import Runner, run_at_once
+from dtgfn.engines.rowsets.graph import RowSets, count_cuts, find_or_add
 from dtgfn.engines.rowsets.partial.ceilings import bound_flows, count_thresholds, set_ceilings
 from dtgfn.engines.rowsets.partial.children import link_children, reach_children, set_stop
 from dtgfn.engines.rowsets.partial.flows import settle_flows
@@ -40,6 +38,7 @@ from dtgfn.engines.rowsets.partial.levels import (
 )
 from dtgfn.engines.rowsets.partial.lookahead import Cuts, look_ahead_by_formula, look_ahead_by_table
 from dtgfn.engines.rowsets.problem import Problem
+from dtgfn.engines.rowsets.tails import tail_values
 
 # Cuts of a table whose pairs are still summed: more would take a tenth of a second a row set.
 WIDEST_PAIRED = 6000
@@ -50,7 +49,7 @@ class Graph:
     """The nodes met so far, level by level, and the steps between them."""
 
     def __init__(
-        self, problem: Problem, exact_tails: int, run: Run, shares_span: bool = False
+        self, problem: Problem, exact_tails: int, run: Runner, shares_span: bool = False
     ) -> None:
         score = problem.score
         self.run = run
@@ -90,7 +89,7 @@ class Graph:
         one = RowSets(problem.root_bits[None, :].copy(), keys[None, :])
         levels = self.tail_levels - 1
         at = replace(problem, score=replace(problem.score, max_depth=root.depth + levels))
-        root.look[0] = tail_values(at, one, levels, run_here).log_z[0]
+        root.look[0] = tail_values(at, one, levels, run_at_once).log_z[0]
 
     def look_at(self, depth: int, nodes: Int64s) -> Int64s:
         """Make the flows of nodes known as far as can be; return those whose cuts are new.

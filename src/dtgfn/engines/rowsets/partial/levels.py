@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
-from dtgfn.engines.rowsets.graph import Nursery, count_cuts, level_of
+from dtgfn.engines.rowsets.graph import RowSetTable, count_cuts, make_row_sets
 from dtgfn.engines.rowsets.partial.lookahead import Cuts, empty_cuts
 from dtgfn.engines.rowsets.problem import Problem
 
@@ -26,7 +26,7 @@ class Level:
     Attributes
     ----------
     depth : int
-    nursery : Nursery
+    nursery : RowSetTable
         Row sets (bits, keys) and the hash table over them.
     sums : float64 [K, S]
         The leaf model's sums over the rows.
@@ -54,7 +54,7 @@ class Level:
     """
 
     depth: int
-    nursery: Nursery
+    nursery: RowSetTable
     sums: Floats
     look: Floats
     stop: Floats
@@ -82,7 +82,7 @@ def make_level(problem: Problem, depth: int, capacity: int = 64) -> Level:
     n_sums = problem.score.leaf.n_sums
     return Level(
         depth=depth,
-        nursery=Nursery(
+        nursery=RowSetTable(
             np.full(4 * capacity, -1, np.int32),
             np.empty((capacity, problem.n_words), np.uint64),
             np.empty((capacity, 2), np.uint64),
@@ -114,7 +114,7 @@ def grow(level: Level, needed: int) -> None:
     bits = np.empty((capacity, nursery.bits.shape[1]), np.uint64)
     keys = np.empty((capacity, 2), np.uint64)
     bits[:used], keys[:used] = nursery.bits[:used], nursery.keys[:used]
-    level.nursery = Nursery(slots, bits, keys, nursery.used)
+    level.nursery = RowSetTable(slots, bits, keys, nursery.used)
     fill_slots(used, keys, slots)
     for field in NODE_FIELDS:
         array = getattr(level, field)
@@ -169,7 +169,7 @@ def check_level(level: Level, below: Level | None, problem: Problem) -> None:
         (level.depth == 0 and (n_nodes != 1 or (bits != problem.root_bits).any()))
         or (bits & ~problem.root_bits).any()
         or not bits.any(axis=1).all()
-        or (level_of(problem, bits).keys != level.nursery.keys[:n_nodes]).any()
+        or (make_row_sets(problem, bits).keys != level.nursery.keys[:n_nodes]).any()
         or not _has_numbers(level)
         or not _has_cuts(level, below, problem)
     )

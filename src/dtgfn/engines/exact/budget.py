@@ -1,8 +1,14 @@
-"""What exact inference will cost, guessed from random walks down the graph before it is built."""
+"""Time and memory of exact inference: what it may take, what it will, and what is said if too much.
+
+What a run will need is guessed from random walks down the graph before that is built.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import permutations
 from math import factorial
@@ -11,26 +17,32 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Bools, Int32s
-from dtgfn._support.budget import (
-    LESS_WORK,
-    MORE_TIME,
-    Budget,
-    BudgetExceeded,
-    duration,
-    gigabytes,
-)
-from dtgfn._support.threads import run_here
+from dtgfn._support.parallel import Runner, run_at_once, run_parallel, run_serial
+from dtgfn._support.progress import Progress
+from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.engines.rowsets.graph import (
     Edges,
-    Level,
+    RowSets,
     count_edges,
     expand,
     expansion_bytes,
-    root_level,
+    root_row_set,
 )
-from dtgfn.engines.rowsets.inside import tail_values, values_bytes
 from dtgfn.engines.rowsets.problem import Problem
+from dtgfn.engines.rowsets.tails import tail_values, values_bytes
 
+# Work that will be done this soon after the end is finished.
+GRACE, GRACE_SHARE = 0.5, 0.05
+# Shares of time and work after which a stage has shown what it needs; how much is clearly too much.
+SHOWN, CLEARLY_LATE = 0.1, 2.0
+LESS_WORK = (
+    "Use fewer n_thresholds or a smaller max_depth; "
+    "larger problems are for the GFlowNet engine, 'gfn'."
+)
+MORE_TIME = (
+    "Use fewer n_thresholds, a smaller max_depth or a larger time_budget; "
+    "larger problems are for the GFlowNet engine, 'gfn'."
+)
 # The guess is rough (the graph shares sub-problems in ways a walk cannot see), so only a clear
 # excess is refused before starting; the budget itself ends the rest.
 CLEAR_EXCESS = 5.0
@@ -38,6 +50,116 @@ MOST_ORDERS = 5
 TIMED_WORK = 2e6
 SECONDS_PER_PAIR = 1e-8  # of cuts, where nothing can be timed
 SECONDS_PER_CELL = 5e-9  # of rows and sums at the nodes of a tree
+
+
+def available_memory() -> int:
+    """Bytes of memory that are free now; 4 GiB where the system does not tell."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 4 << 30
+
+
+def duration(seconds: float) -> str:
+    """Say a time as a person would.
+
+    >>> duration(0.25), duration(75), duration(7200), duration(1e7), duration(1e12)
+    ('0.2 s', '1.2 min', '2.0 h', '115.7 days', '31,710 years')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.1f} min"
+    if seconds < 2 * 86400:
+        return f"{seconds / 3600:.1f} h"
+    days = seconds / 86400
+    return f"{days:.1f} days" if days < 730 else f"{days / 365:,.0f} years"
+
+
+def gigabytes(n_bytes: float) -> str:
+    """Say a size in GB (or MB).
+
+    >>> gigabytes(3.2e9), gigabytes(5e6)
+    ('3.2 GB', '5 MB')
+    """
+    return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.0f} MB"
+
+
+@dataclass
+class Budget:
+    """A deadline and a memory limit, and the only way the engine runs its loops.
+
+    Attributes
+    ----------
+    seconds : float or None
+        Time allowed from ``started``; None is no limit.
+    memory : int
+        Bytes allowed.
+    n_jobs : int
+        Threads; the compiled loops release the interpreter lock.
+    ahead : float
+        Seconds that are expected to be needed after the present stage.
+
+    """
+
+    seconds: float | None
+    memory: int
+    n_jobs: int
+    progress: Progress
+    started: float
+    ahead: float = 0.0
+
+    def check_memory(self, n_bytes: float, what: str) -> None:
+        """Refuse before memory is taken, not after."""
+        if n_bytes > self.memory:
+            raise BudgetExceeded(
+                f"Exact inference needs {gigabytes(n_bytes)} for {what}, but only "
+                f"{gigabytes(self.memory)} may be used. {LESS_WORK}"
+            )
+
+    def check_time(self, stage: str, share: float, begun: float) -> None:
+        """Stop a stage that began at ``begun`` when the time is up, or clearly will be.
+
+        What is done is done, and what is nearly done is finished: a stage that ends within the
+        grace goes on. One that has shown that it needs far more is ended early.
+        """
+        if self.seconds is None or share >= 1.0:
+            return
+        now = time.monotonic()
+        used = now - self.started
+        expected = used + (now - begun) * (1.0 - share) / share if share > 0 else math.inf
+        late = self.seconds + max(GRACE, GRACE_SHARE * self.seconds)
+        if (used > self.seconds and expected > late) or used > late:
+            raise BudgetExceeded(
+                f"Exact inference did not finish within time_budget={self.seconds:g} s "
+                f"({share:.0%} of '{stage}' was done). {MORE_TIME}"
+            )
+        expected += self.ahead
+        shown = used > SHOWN * self.seconds and share > SHOWN
+        if shown and expected > CLEARLY_LATE * self.seconds:
+            raise BudgetExceeded(
+                f"Exact inference would need about {duration(expected)}, as {share:.0%} of "
+                f"'{stage}' have shown, more than time_budget={self.seconds:g} s. {MORE_TIME}"
+            )
+
+    def serial(self, stage: str) -> Runner:
+        """Return a runner that does chunks one after the other on this thread."""
+        return lambda work, n_items: run_serial(work, n_items, self._on_progress(stage))
+
+    def parallel(self, stage: str) -> Runner:
+        """Return a runner that does chunks on all threads, in any order."""
+        return lambda work, n_items: run_parallel(
+            work, n_items, self.n_jobs, self._on_progress(stage)
+        )
+
+    def _on_progress(self, stage: str) -> Callable[[float], None]:
+        begun = time.monotonic()
+
+        def on_progress(share: float) -> None:
+            self.progress(stage, share)
+            self.check_time(stage, share, begun)
+
+        return on_progress
 
 
 @dataclass(frozen=True)
@@ -71,26 +193,26 @@ def estimate_cost(
     n_walks = n_walks if n_steps else 1
     rng = np.random.default_rng(0)
     n_sets, n_edges = np.zeros((n_walks, n_steps + 1)), np.zeros((n_walks, n_steps))
-    ends: list[Level] = []
-    root = root_level(problem)
-    from_root = expand(problem, root, run_here) if n_steps else None
+    ends: list[RowSets] = []
+    root = root_row_set(problem)
+    from_root = expand(problem, root, run_at_once) if n_steps else None
     for walk in range(n_walks):
-        level, n_paths = root, 1.0
+        sets, n_paths = root, 1.0
         sides: list[Bools] = []
         n_sets[walk, 0] = 1.0
         for step in range(n_steps):
             again = from_root if step == 0 else None
-            edges, children = again or expand(problem, level, run_here)
+            edges, children = again or expand(problem, sets, run_at_once)
             n_edges[walk, step] = n_sets[walk, step] * edges.feature.size
             if edges.feature.size == 0:
                 break
             edge, goes_left = int(rng.integers(edges.feature.size)), rng.random() < 0.5
             child = edges.left[edge] if goes_left else edges.right[edge]
-            level = children.take(np.array([child]))
+            sets = children.take(np.array([child]))
             n_paths *= 2 * edges.feature.size
             sides.append(_side(problem, edges, edge, goes_left))
             n_sets[walk, step + 1] = n_paths / _orders(sides)
-        ends.append(level)
+        ends.append(sets)
     weight = n_sets[:, -1] / n_walks
     tails = _tail_seconds(problem, tail_levels, weight, ends) / (n_jobs if n_steps else 1)
     after = _after_seconds(problem, tails, n_trees, n_steps, float(weight.sum()), n_jobs)
@@ -128,7 +250,7 @@ def _orders(sides: list[Bools]) -> float:
 
 
 def _tail_seconds(
-    problem: Problem, tail_levels: int, weight: npt.NDArray[np.float64], ends: list[Level]
+    problem: Problem, tail_levels: int, weight: npt.NDArray[np.float64], ends: list[RowSets]
 ) -> float:
     """Time the tails of some walks and scale: their cost goes with the (squared) number of cuts."""
     if tail_levels == 0:
@@ -136,24 +258,24 @@ def _tail_seconds(
     if problem.score.max_depth == tail_levels:
         # The root is the only set: timing it would be doing the work, and one thread does it.
         return SECONDS_PER_PAIR * problem.max_cuts**tail_levels
-    together = Level(*(np.concatenate([getattr(e, n) for e in ends]) for n in ("bits", "keys")))
-    counts = count_edges(problem, together, run_here)
+    together = RowSets(*(np.concatenate([getattr(e, n) for e in ends]) for n in ("bits", "keys")))
+    counts = count_edges(problem, together, run_at_once)
     work = _tail_work(problem, tail_levels, counts, together)
     smallest = np.argsort(work)
     timed = smallest[: max(1, int(np.searchsorted(np.cumsum(work[smallest]), TIMED_WORK)))]
     # The first call may have to compile.
-    tail_values(problem, together.take(np.array([np.argmin(work)])), tail_levels, run_here)
+    tail_values(problem, together.take(np.array([np.argmin(work)])), tail_levels, run_at_once)
     begun = time.perf_counter()
-    tail_values(problem, together.take(timed), tail_levels, run_here)
+    tail_values(problem, together.take(timed), tail_levels, run_at_once)
     elapsed = time.perf_counter() - begun
     return float((weight * work).sum() * elapsed / work[timed].sum())
 
 
 def _tail_work(
-    problem: Problem, tail_levels: int, counts: Int32s, level: Level
+    problem: Problem, tail_levels: int, counts: Int32s, sets: RowSets
 ) -> npt.NDArray[np.float64]:
     """What the tails of row sets [K] with so many cuts look at: rows, and what cuts are worth."""
-    n_rows = np.bitwise_count(level.bits).sum(axis=1, dtype=np.float64)
+    n_rows = np.bitwise_count(sets.bits).sum(axis=1, dtype=np.float64)
     n_features, n_sums = problem.feature.size, problem.loops.sums.shape[1]
     if tail_levels == 2:
         return np.asarray(counts.astype(np.float64) ** 2 + n_rows * n_features**2 / 2 + 100.0)

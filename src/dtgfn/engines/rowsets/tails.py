@@ -1,0 +1,391 @@
+"""The tails of trees: all that may stand on a row set with at most two levels left.
+
+Their sum, the best of them, and draws. With S a row set, k levels left, m the tempered leaf
+marginal and the prior's node terms::
+
+    Z(S, 0) = m(S)
+    Z(S, k) = stop m(S) + sum over cuts  multiplicity split Z(left, k-1) Z(right, k-1)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.parallel import Interruptible, Runner, run_at_once
+from dtgfn.engines.rowsets.graph import Edges, RowSets, expand, sum_rows
+from dtgfn.engines.rowsets.one_level import list_cuts, make_cut_buffer
+from dtgfn.engines.rowsets.problem import Loops, Problem
+from dtgfn.engines.rowsets.two_levels import load_set, make_pairs, sum_first_cuts, value_sides
+from dtgfn.trees.batch import TreeBatch
+from dtgfn.trees.leaves import log_marginal
+
+Splits = dict[tuple[int, ...], tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Values:
+    """What is known of K row sets with the same number of levels left.
+
+    log_z, log_max [K]; size [K, L]: P(number of splits); absent [K, G]: P(column is not used).
+    """
+
+    log_z: Floats
+    log_max: Floats
+    size: Floats
+    absent: Floats
+
+
+def empty_values(
+    problem: Problem, n_sets: int, levels_left: int, with_columns: bool = True
+) -> Values:
+    """Return room for the values of a level."""
+    return Values(
+        np.empty(n_sets),
+        np.empty(n_sets),
+        np.empty((n_sets, n_sizes(problem, levels_left))),
+        np.empty((n_sets, problem.n_groups if with_columns else 0)),
+    )
+
+
+def n_sizes(problem: Problem, levels_left: int) -> int:
+    """How many numbers of splits a tree may have; the tails write all of theirs."""
+    return max(min(2**levels_left, problem.n_rows), 2 ** min(levels_left, 2))
+
+
+def values_bytes(problem: Problem, n_sets: float, levels_left: int) -> float:
+    """Memory that the values of a level take."""
+    return 8.0 * n_sets * (2 + n_sizes(problem, levels_left) + problem.n_groups)
+
+
+def tail_values(
+    problem: Problem, sets: RowSets, levels_left: int, run: Runner, with_columns: bool = True
+) -> Values:
+    """Values of the lowest level of a graph: at most two levels left with a table, else one.
+
+    Without columns the use of columns is left out, which saves memory on wide tables.
+    """
+    depth = problem.score.max_depth - levels_left
+    values = empty_values(problem, len(sets), levels_left, with_columns)
+    if levels_left == 0:
+        stop = log_stop_weights(problem, sets, depth, np.zeros(len(sets), dtype=np.bool_), run)
+        values.log_z[:], values.log_max[:] = stop, stop
+        values.size[:], values.absent[:] = 1.0, 1.0
+        return values
+    loop = sum_two_levels if levels_left == 2 else sum_one_level
+    loops = problem.loops.with_own_flag()
+    given = (sets.bits, problem.max_cuts, depth, loops)
+    out = (values.log_z, values.log_max, values.size, values.absent)
+
+    def work(first: int, last: int) -> None:
+        loop(first, last, *given, *out)
+
+    run(Interruptible(work, loops.halted) if levels_left == 2 else work, len(sets))
+    return values
+
+
+@njit(cache=True, nogil=True)
+def sum_one_level(
+    first: int,
+    last: int,
+    bits: UInt64s,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    log_z: Floats,
+    log_max: Floats,
+    size: Floats,
+    absent: Floats,
+) -> None:
+    """Sum over all trees with at most one split on row sets first..last-1 of a level.
+
+    Writes log Z and the best log weight [K], P(0 or 1 splits) [K, 2] and P(column not used) [K, G].
+    """
+    cuts = make_cut_buffer(loops, max_cuts)
+    for k in range(first, last):
+        n_cuts, stop, best, reference = list_cuts(bits[k], depth, loops, cuts, False)
+        total = stop
+        for u in range(n_cuts):
+            total += cuts.weight[u]
+        log_z[k] = reference + math.log(total)
+        log_max[k] = reference + math.log(best)
+        size[k, 0] = stop / total
+        size[k, 1] = 1.0 - size[k, 0]
+        if absent.shape[1] == 0:
+            continue
+        for g in range(absent.shape[1]):
+            absent[k, g] = 1.0
+        for u in range(n_cuts):
+            absent[k, loops.group[cuts.feature[u]]] -= cuts.weight[u] / total
+        for g in range(absent.shape[1]):
+            absent[k, g] = max(absent[k, g], 0.0)
+
+
+@njit(cache=True, nogil=True)
+def sum_two_levels(
+    first: int,
+    last: int,
+    bits: UInt64s,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    log_z: Floats,
+    log_max: Floats,
+    size: Floats,
+    absent: Floats,
+) -> None:
+    """Sum over all trees with at most two levels on row sets first..last-1 of a level.
+
+    Writes log Z and the best log weight [K], P(0..3 splits) [K, 4] and P(column not used) [K, G].
+    The leaf table stands only for priors whose split term is the same at every depth.
+    """
+    pairs = make_pairs(loops, max_cuts, absent.shape[1])
+    split = math.exp(loops.log_split[depth])
+    for k in range(first, last):
+        s, total, _ = load_set(bits[k], loops, pairs)
+        weight = 0.0
+        for i in range(s):
+            weight += loops.table.row_weight[pairs.rows[i]]
+        z, best = sum_first_cuts(total, split, loops, pairs, size[k], absent[k])
+        log_z[k] = math.log(z) - loops.table.scale * weight
+        log_max[k] = math.log(best) - loops.table.scale * weight
+
+
+def scratch_bytes(problem: Problem) -> float:
+    """Memory that ``make_pairs`` takes, by its largest parts."""
+    return 16.0 * problem.n_groups * problem.max_cuts + 4.0 * problem.loops.rank_code.shape[1] ** 2
+
+
+@njit(cache=True, nogil=True)
+def leaf_log_marginals(first: int, last: int, bits: UInt64s, loops: Loops, out: Floats) -> None:
+    """Log m of row sets first..last-1 [K]."""
+    rows = np.empty(loops.sums.shape[0], np.int32)
+    total = np.empty(loops.sums.shape[1])
+    for k in range(first, last):
+        sum_rows(bits[k], loops, rows, total)
+        out[k] = log_marginal(total, loops.leaf)
+
+
+def log_stop_weights(
+    problem: Problem, sets: RowSets, depth: int, can_split: npt.NDArray[np.bool_], run: Runner
+) -> Floats:
+    """Tempered log weight of stopping at each row set of a level [K]."""
+    out = np.empty(len(sets))
+    given = (sets.bits, problem.loops, out)
+    run(lambda first, last: leaf_log_marginals(first, last, *given), len(sets))
+    forced = problem.score.uniform_rules & ~can_split
+    prior = np.where(forced, 0.0, problem.loops.log_stop[depth])
+    return np.asarray(out / problem.score.temperature + prior)
+
+
+@njit(cache=True, nogil=True)
+def edge_log_weights(
+    first: int, last: int, edges: Edges, child: Floats, depth: int, loops: Loops, out: Floats
+) -> None:
+    """Log weight of one threshold of each edge: split term plus both children's ``child``."""
+    start = edges.start
+    for k in range(first, last):
+        n_varying = 0
+        for e in range(start[k], start[k + 1]):
+            out[e] = loops.log_split[depth] + child[edges.left[e]] + child[edges.right[e]]
+            if e == start[k] or edges.feature[e] != edges.feature[e - 1]:
+                n_varying += 1
+        if not loops.uniform_rules:
+            continue
+        e = start[k]
+        while e < start[k + 1]:
+            after = e
+            while after < start[k + 1] and edges.feature[after] == edges.feature[e]:
+                after += 1
+            # Edges of a feature ascend, so its valid cuts span the first low to the last high.
+            n_cuts = edges.high[after - 1] - edges.low[e]
+            share = (math.log(n_varying) + math.log(n_cuts)) / loops.temperature
+            for i in range(e, after):
+                out[i] -= share
+            e = after
+
+
+def add_best_splits(
+    problem: Problem,
+    this: RowSets,
+    path: tuple[int, ...],
+    splits: Splits,
+    serial: Runner,
+    parallel: Runner,
+) -> None:
+    """Add the best tree below ``path``, on the one row set of ``this``, with tail levels left."""
+    depth = len(path)
+    levels_left = problem.score.max_depth - depth - 1
+    if levels_left < 0:
+        return
+    edges, children = expand(problem, this, serial)
+    values = tail_values(problem, children, levels_left, parallel, with_columns=False)
+    chosen = best_edge(problem, this, edges, values, depth)
+    if chosen is not None:
+        splits[path] = middle_split(problem, edges, chosen)
+        for side, child in enumerate((edges.left[chosen], edges.right[chosen])):
+            below = children.take(np.array([child]))
+            add_best_splits(problem, below, (*path, side), splits, serial, parallel)
+
+
+def middle_split(problem: Problem, edges: Edges, chosen: int) -> tuple[int, int]:
+    """Feature and threshold in the middle of those that cut alike."""
+    cut = (int(edges.low[chosen]) + int(edges.high[chosen]) - 1) // 2
+    return int(problem.feature[edges.feature[chosen]]), cut
+
+
+def best_edge(
+    problem: Problem, sets: RowSets, edges: Edges, children: Values, depth: int
+) -> int | None:
+    """Return the edge of one row set with the best weight, or None where stopping is no worse."""
+    if edges.feature.size == 0:
+        return None
+    weight = np.empty(edges.feature.size)
+    edge_log_weights(0, 1, edges, children.log_max, depth, problem.loops, weight)
+    stop = log_stop_weights(problem, sets, depth, np.array([True]), run_at_once)[0]
+    best = first_best(weight)
+    # Rounding must not turn a tie into a needless split.
+    return best if weight[best] > stop + 1e-12 * abs(stop) else None
+
+
+def first_best(weight: Floats) -> int:
+    """Return the first of the largest weights: rounding must not decide between equals."""
+    top = float(weight.max())
+    return int(np.argmax(weight >= top - 1e-10 * max(abs(top), 1.0)))
+
+
+def draw_splits(
+    problem: Problem,
+    draw: Callable[..., None],
+    depth: int,
+    bits: UInt64s,
+    row_set: Int64s,
+    uniform: Floats,
+    run: Runner,
+) -> tuple[Int32s, Int32s, UInt64s]:
+    """Draw a feature (-1 to stop), a cut and the row sets of both sides for each open node.
+
+    ``uniform`` [open nodes, 2] is random.
+    """
+    n_open = len(row_set)
+    feature, cut = np.full(n_open, -1, np.int32), np.zeros(n_open, np.int32)
+    sides = np.zeros((n_open, 2, problem.n_words), np.uint64)
+    order = np.argsort(row_set, kind="stable")
+    start = np.searchsorted(row_set[order], np.arange(len(bits) + 1))
+    # Which column a cut is on does not matter here, so all may count as one.
+    loops = problem.loops.with_own_flag()._replace(group=np.zeros_like(problem.loops.group))
+    given = (bits, problem.max_cuts, depth, loops, order, start, uniform)
+
+    def work(first: int, last: int) -> None:
+        draw(first, last, *given, feature, cut, sides)
+
+    run(Interruptible(work, loops.halted) if draw is draw_first_of_two else work, len(bits))
+    return feature, cut, sides
+
+
+def split_leaves(
+    trees: TreeBatch, tree: Int64s, slot: Int64s, feature: Int32s, cut: Int32s
+) -> tuple[Int64s, Int64s]:
+    """Split leaves in place; return tree and slot of the new leaves, left and right in turn."""
+    # ``tree`` ascends; several leaves of a tree may split at once, each into the next free pair.
+    left = trees.n_nodes[tree] + 2 * (np.arange(len(tree)) - np.searchsorted(tree, tree))
+    trees.feature[tree, slot] = feature
+    trees.cut[tree, slot] = cut
+    trees.left[tree, slot] = left
+    np.add.at(trees.n_nodes, tree, 2)
+    return np.repeat(tree, 2), np.stack([left, left + 1], axis=1).ravel()
+
+
+@njit(cache=True, nogil=True)
+def draw_last(
+    first: int,
+    last: int,
+    bits: UInt64s,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    order: Int64s,
+    start: Int64s,
+    uniform: Floats,
+    feature: Int32s,
+    cut: Int32s,
+    sides: UInt64s,
+) -> None:
+    """Draw for open nodes with one level left; the children are leaves, so ``sides`` stay empty."""
+    cuts = make_cut_buffer(loops, max_cuts)
+    for k in range(first, last):
+        n_cuts, stop, _, _ = list_cuts(bits[k], depth, loops, cuts, False)
+        total = stop
+        for u in range(n_cuts):
+            total += cuts.weight[u]
+        for position in range(start[k], start[k + 1]):
+            i = order[position]
+            u = pick(uniform[i, 0] * total - stop, n_cuts, cuts.weight)
+            if u >= 0:
+                feature[i] = cuts.feature[u]
+                cut[i] = cuts.low[u] + int(uniform[i, 1] * (cuts.high[u] - cuts.low[u]))
+
+
+@njit(cache=True, nogil=True)
+def draw_first_of_two(
+    first: int,
+    last: int,
+    bits: UInt64s,
+    max_cuts: int,
+    depth: int,
+    loops: Loops,
+    order: Int64s,
+    start: Int64s,
+    uniform: Floats,
+    feature: Int32s,
+    cut: Int32s,
+    sides: UInt64s,
+) -> None:
+    """Draw for open nodes with two levels left, from the sums over pairs of cuts.
+
+    All features must count as column 0.
+    """
+    pairs = make_pairs(loops, max_cuts, 1)
+    split = math.exp(loops.log_split[depth])
+    weight = np.empty(max_cuts)
+    for k in range(first, last):
+        s, total, n_cuts = load_set(bits[k], loops, pairs)
+        z = value_sides(total, n_cuts, split, loops, pairs)
+        for u in range(n_cuts):
+            weight[u] = pairs.multiplicity[u] * split * pairs.z_left[u] * pairs.z_right[u]
+        for position in range(start[k], start[k + 1]):
+            i = order[position]
+            u = pick(uniform[i, 0] * z - loops.table.value[total], n_cuts, weight)
+            if u < 0:
+                continue
+            f = 0
+            while pairs.offset[f + 1] <= u:
+                f += 1
+            feature[i] = f
+            low = -1
+            for r in range(s):
+                row = pairs.rows[r]
+                side = 0 if pairs.position[f, r] <= u - pairs.offset[f] else 1
+                sides[i, side, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
+                if side == 0:
+                    low = max(low, loops.rank_code[f, loops.ranks[f, row]])
+            cut[i] = low + int(uniform[i, 1] * pairs.multiplicity[u])
+
+
+@njit(cache=True, nogil=True)
+def pick(remaining: float, n_cuts: int, weight: Floats) -> int:
+    """Return the cut where the cumulative weight passes ``remaining``, -1 (stop) if that is < 0."""
+    chosen = -1
+    if remaining >= 0.0:
+        for u in range(n_cuts):
+            chosen = u
+            remaining -= weight[u]
+            if remaining < 0.0:
+                break
+    return chosen

@@ -1,0 +1,126 @@
+"""Bags: which rows and columns each holds, and what a tree on some of the columns is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn._support.arrays import Floats, Int32s
+from dtgfn.engines.contract import Run
+from dtgfn.trees.score import PenaltyPrior, Rows, Score
+
+Copies = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class BagOptions:
+    """How rows and columns are resampled.
+
+    Attributes
+    ----------
+    n_bags : int
+        Bags, 2 or more.
+    column_share : float or two of them
+        A bag knows a share of the columns, drawn evenly between the two numbers.
+
+    """
+
+    n_bags: int = 200
+    column_share: float | Sequence[float] = (0.3, 1.0)
+
+    def __post_init__(self) -> None:
+        n_bags, share = self.n_bags, self.column_share
+        if isinstance(n_bags, bool) or not isinstance(n_bags, int | np.integer) or n_bags < 2:
+            raise ValueError(f"n_bags={n_bags!r} is out of range; give a whole number from 2.")
+        shares = self.shares
+        numbers = all(isinstance(s, Real) and not isinstance(s, bool) for s in shares)
+        if not numbers or len(shares) != 2 or not 0 < shares[0] <= shares[1] <= 1:
+            raise ValueError(
+                f"column_share={share!r} is out of range; give a number above 0, at most 1, or "
+                "two such, ascending."
+            )
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The least and the largest share of columns."""
+        share: Any = self.column_share
+        pair = isinstance(share, tuple | list)  # JSON, and so a file, knows lists only
+        return tuple(share) if pair else (share, share)
+
+
+@dataclass(frozen=True)
+class BagPlan:
+    """Which rows are in which bag, how many trees each is to give, and what is drawn on the way.
+
+    ``varying`` are the columns [V] that vary, ``n_trees`` [bags], ``copies`` [bags, n].
+    """
+
+    varying: Int32s
+    shares: tuple[float, ...]
+    n_trees: npt.NDArray[np.int64]
+    copies: Copies
+    rng: np.random.Generator
+
+    @property
+    def n_bags(self) -> int:
+        """Bags that are wanted."""
+        return len(self.n_trees)
+
+
+def plan_bags(rows: Rows, run: Run, bagging: BagOptions) -> BagPlan:
+    """Draw the rows of every bag and deal the trees out evenly."""
+    rng = np.random.default_rng(run.random_state)
+    varying = np.unique(run.column[(rows.codes != rows.codes[:1]).any(axis=0)])
+    n_bags = min(bagging.n_bags, run.n_trees)
+    ends = np.linspace(0, run.n_trees, n_bags + 1).astype(np.int64)
+    copies = draw_copies(rows.weight, n_bags, rng)
+    return BagPlan(varying, bagging.shares, ends[1:] - ends[:-1], copies, rng)
+
+
+def draw_copies(weight: Floats, n_bags: int, rng: np.random.Generator) -> Copies:
+    """How often each row is in each bag [bags, n]: as many draws as there is weight, by weight."""
+    n_draws = n_draws_of(weight)
+    drawn = (rng.multinomial(n_draws, weight / weight.sum()) for _ in range(n_bags))
+    return np.stack([copies.astype(np.min_scalar_type(copies.max())) for copies in drawn])
+
+
+def n_draws_of(weight: Floats) -> int:
+    """Rows of a bag: as many as there is weight."""
+    return max(round(float(weight.sum())), 1)
+
+
+def draw_columns(
+    varying: Int32s, shares: tuple[float, ...], rng: np.random.Generator
+) -> npt.NDArray[np.int32]:
+    """Columns of one bag, at least two where there are two."""
+    wanted = round(rng.uniform(shares[0], shares[1]) * varying.size)
+    n_known = min(max(wanted, 2), varying.size)
+    return np.asarray(rng.choice(varying, n_known, replace=False))
+
+
+def cheaper_splits(score: Score, n_columns: int, n_known: int) -> Score:
+    """Score of trees on part of the columns: naming a column costs less."""
+    if not isinstance(score.prior, PenaltyPrior) or n_known == 0:
+        return score
+    penalty = max(score.prior.penalty - math.log(n_columns / n_known), 0.0)
+    return replace(score, prior=PenaltyPrior(penalty))
+
+
+def bag_rows(rows: Rows, copies: Copies, features: npt.NDArray[np.int64]) -> Rows:
+    """Rows of one bag: those that are in it, on its features, with their copies as weight.
+
+    A copy weighs one, or so much that a bag weighs what all rows do where that is no whole number.
+    """
+    present = copies > 0
+    each = float(rows.weight.sum()) / n_draws_of(rows.weight)
+    return Rows(
+        np.ascontiguousarray(rows.codes[present][:, features]),
+        rows.target[present],
+        copies[present].astype(np.float64) * each,
+    )
