@@ -69,7 +69,7 @@ def main() -> None:
             options = {"split_penalty": "paper"} if engine == "exact" else {"time_budget": 10.0}
             seconds = infer(table, t, depth, engine, n_trees=100, **options).diagnostics["seconds"]
             free = sum(spent.get(name, 0.0) for name in (*shared, "reach")) / seconds
-            bound = sum(spent.get(name, 0.0) for name in (*tempered, "look_at")) / seconds
+            bound = sum(spent.get(name, 0.0) for name in (*tempered, "expand")) / seconds
             problem = f"{table}, t={t}, depth {depth}"
             report.row(problem, engine, f"{seconds:.1f}", f"{free:.1%}", f"{bound:.0%}", "-")
     for table, t, depth in REWEIGHTED:
