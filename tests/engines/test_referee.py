@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration, to_batch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from dtgfn import infer
 from dtgfn.diagnostics import trust, verdict
@@ -52,7 +53,7 @@ def first_columns(truth: Enumeration, case: Case) -> np.ndarray:
     return share
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 10**6), st.sampled_from(["lazy", "bounds", "complete"]))
 def test_what_is_proven_is_true_however_little_work_was_done(seed, how):
     case = some_case(seed)
@@ -77,7 +78,7 @@ def test_what_is_proven_is_true_however_little_work_was_done(seed, how):
         np.testing.assert_allclose(ruling.size, size, atol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_fair_draws_miss_nothing(seed):
     case = some_case(seed)

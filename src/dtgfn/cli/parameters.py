@@ -1,6 +1,6 @@
 """The estimators' parameters as flags: one row each, and how their text is read.
 
-``tests/test_cli_parameters.py`` holds this table against the estimators' signatures, so that none
+``tests/cli/test_parameters.py`` holds this table against the estimators' signatures, so that none
 is forgotten and no default is told wrongly. It is not derived from them at run time, because
 importing the estimators takes longer than a person waits for ``--help``.
 """

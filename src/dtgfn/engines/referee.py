@@ -204,7 +204,8 @@ def judge_draws(
     source = np.where(first >= 0, column[np.maximum(first, 0)] if column.size else 0, n_columns)
     found = np.bincount(source, minlength=n_columns + 1) / len(trees)
     least, n_independent = bounds.first_split, max(min(n_effective, len(trees)), 1.0)
-    chance = 4 * np.sqrt(least * (1 - least) / n_independent)
+    # A sum may exceed one by rounding.
+    chance = 4 * np.sqrt(np.maximum(least * (1 - least), 0.0) / n_independent)
     first_missed = float(np.max(least - found - chance))
     seeming = seeming_share(trees) - 2 / math.sqrt(n_independent)
     again_missed = seeming - held_share(trees, log_reward / score.temperature, bounds.floor)
