@@ -120,7 +120,7 @@ def bound_sums(
     rng = np.random.default_rng(0)
     look_at(graph, 0, np.zeros(1, np.int64))
     n_left = affordable_nodes(problem, n_trees)
-    n_scouts = max(AT_ONCE, n_left // 8)  # in few rounds: each settles all flows anew
+    n_scouts = max(AT_ONCE, n_left // 8)  # in few rounds: each updates all flows
     while graph.n_upper and n_left > 0 and float(graph.levels[0].open[0]) > 0.0:
         frontier, _ = send_scouts(graph, min(n_scouts, n_left), rng)
         n_new = 0
