@@ -25,9 +25,10 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def long(session: nox.Session) -> None:
-    """Run what is long or exhaustive."""
+    """Run what is long or exhaustive, and every property on five times as many examples."""
     session.install("-e", ".[test]")
-    session.run(*PYTEST, "-m", "long", *session.posargs)
+    thorough = ("-m", "long or hypothesis", "--hypothesis-profile", "long")
+    session.run(*PYTEST, *thorough, *session.posargs)
 
 
 @nox.session

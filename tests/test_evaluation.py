@@ -4,12 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from dtgfn_bench.measure import classification_metrics
 from sklearn import metrics
 from sklearn.datasets import load_iris
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
-from dtgfn.evaluation import evaluate
+from dtgfn.evaluation import calibration_error, class_scores, evaluate
 
 QUICK = {"inference": "exact", "max_depth": 2, "n_thresholds": 9, "n_jobs": 1, "random_state": 0}
 
@@ -39,12 +38,34 @@ def detector():
     return DTGFNAnomalyDetector(n_trees=20, random_state=0, n_jobs=1).fit(X)
 
 
-def test_scores_of_classes_are_those_of_the_benchmark(classifier, flowers):
+def test_classification_by_hand():
+    probability = np.array([[0.8, 0.2], [0.4, 0.6], [0.9, 0.1], [0.5, 0.5]])
+    found = class_scores(probability, np.array([0, 1, 1, 0]))
+    assert found["accuracy"] == 0.75
+    assert found["log_loss"] == pytest.approx(-np.log([0.8, 0.6, 0.1, 0.5]).mean())
+    assert found["brier"] == pytest.approx((0.08 + 0.32 + 1.62 + 0.5) / 4)
+    # bins .5-.6, .6-.7, .8-.9, .9-1: one row each
+    assert found["calibration_error"] == pytest.approx((0.5 + 0.4 + 0.2 + 0.9) / 4)
+
+
+def test_a_class_that_was_given_no_chance_costs_much_but_not_everything():
+    found = class_scores(np.array([[1.0, 0.0]]), np.array([1]))
+    assert found["log_loss"] == pytest.approx(-np.log(1e-15))
+
+
+def test_confident_and_right_is_calibrated():
+    assert calibration_error(np.ones(2), np.array([True, True])) == 0
+
+
+def test_scores_of_classes(classifier, flowers):
     X, y = flowers[2:]
     got = evaluate(classifier, X, y)
-    place = np.searchsorted(classifier.classes_, y)
-    for name, value in classification_metrics(classifier.predict_proba(X), place).items():
-        assert got[name] == pytest.approx(value, abs=1e-12), name
+    probability, codes = classifier.predict_proba(X), np.searchsorted(classifier.classes_, y)
+    assert got["accuracy"] == metrics.accuracy_score(y, classifier.predict(X))
+    assert got["log_loss"] == pytest.approx(metrics.log_loss(codes, probability))
+    assert got["brier"] == pytest.approx(((probability - np.eye(3)[codes]) ** 2).sum() / len(X))
+    gaps = [b["rows"] * abs(b["mean_probability"] - b["share_right"]) for b in got["reliability"]]
+    assert got["calibration_error"] == pytest.approx(sum(gaps) / len(X))
     assert got["rows"] == len(X)
     json.dumps(got, allow_nan=False)
 

@@ -11,7 +11,9 @@ from dtgfn_bench.paper import SINGLE_TREES, Number, Printed
 
 def record(method, table, seed, accuracy, status="done", reason="", **metrics):
     found = {"accuracy": accuracy, **metrics} if status == "done" else {}
-    return Record(Cell("trees", table, method, seed), "key", "1", status, found, reason)
+    return Record(
+        Cell("trees", table, method, seed), "key", {"experiment": 1}, status, found, reason
+    )
 
 
 def records_of(**accuracies):
@@ -53,8 +55,8 @@ def test_ties_as_shown_are_all_bold_and_fewer_seeds_never_are():
 
 def test_what_is_missing_or_failed_is_said_in_footnotes():
     records = [
-        record("a", "iris", 1, 0, "missing", "needs catboost: pip install 'dtgfn[bench]'"),
-        record("a", "wine", 1, 0, "missing", "needs catboost: pip install 'dtgfn[bench]'"),
+        record("a", "iris", 1, 0, "missing", "needs catboost: pip install 'dtgfn-bench[more]'"),
+        record("a", "wine", 1, 0, "missing", "needs catboost: pip install 'dtgfn-bench[more]'"),
         record("b", "iris", 1, 0.5),
         record("b", "iris", 2, 0, "failed", "ValueError: a|b\nsecond line"),
         record("b", "wine", 1, 0, "failed", "x" * 1000),
@@ -65,7 +67,7 @@ def test_what_is_missing_or_failed_is_said_in_footnotes():
     assert block.rows[2] == ["b", "0.500\nfailed: 1 of 2 seeds (2)", "failed (3)"]
     assert block.rows[3] == ["c", "–", "–"]
     notes = block.text.splitlines()
-    assert notes[0] == r"1. a: needs catboost: pip install 'dtgfn\[bench\]'"
+    assert notes[0] == r"1. a: needs catboost: pip install 'dtgfn-bench\[more\]'"
     assert notes[1] == r"2. b on Iris, seed 2: ValueError: a\|b second line"
     assert len(notes) == 3
     assert len(notes[2]) < 260

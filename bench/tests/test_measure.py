@@ -6,34 +6,10 @@ from dtgfn_bench import methods
 from dtgfn_bench.contract import Method
 from dtgfn_bench.experiment import Cell
 from dtgfn_bench.experiments import anomaly, bayesian_trees, shift, single_trees, xor
-from dtgfn_bench.measure import (
-    calibration_error,
-    classification_metrics,
-    detection_metrics,
-    measure_classifier,
-)
+from dtgfn_bench.measure import detection_metrics, measure_classifier
 
 from dtgfn.datasets import load_dataset
 from dtgfn.datasets.lookup import whereabouts
-
-
-def test_classification_by_hand():
-    probability = np.array([[0.8, 0.2], [0.4, 0.6], [0.9, 0.1], [0.5, 0.5]])
-    found = classification_metrics(probability, np.array([0, 1, 1, 0]))
-    assert found["accuracy"] == 0.75
-    assert found["log_loss"] == pytest.approx(-np.log([0.8, 0.6, 0.1, 0.5]).mean())
-    assert found["brier"] == pytest.approx((0.08 + 0.32 + 1.62 + 0.5) / 4)
-    # bins .5-.6, .6-.7, .8-.9, .9-1: one row each
-    assert found["calibration_error"] == pytest.approx((0.5 + 0.4 + 0.2 + 0.9) / 4)
-
-
-def test_a_class_that_was_given_no_chance_costs_much_but_not_everything():
-    found = classification_metrics(np.array([[1.0, 0.0]]), np.array([1]))
-    assert found["log_loss"] == pytest.approx(-np.log(1e-15))
-
-
-def test_confident_and_right_is_calibrated():
-    assert calibration_error(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])) == 0
 
 
 def test_detection_by_hand():

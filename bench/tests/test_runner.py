@@ -50,7 +50,7 @@ def experiment(monkeypatch):
 def run(experiment, store, n_jobs=1, **chosen):
     plan = make_plan(experiment, select_cells(experiment, False, **chosen), store, n_jobs)
     reports = []
-    run_cells(experiment, plan, store, n_jobs, lambda *told: reports.append(told))
+    run_cells(experiment, plan, store, n_jobs, lambda *report: reports.append(report))
     return plan, reports
 
 
@@ -58,7 +58,7 @@ def test_every_cell_ends_done_failed_or_missing_with_its_reason(experiment, tmp_
     store = Store(tmp_path / "p.jsonl")
     plan, reports = run(experiment, store)
     assert len(reports) == len(plan.pending) == 18
-    assert [told[:2] for told in reports] == [(i + 1, 18) for i in range(18)]
+    assert [report[:2] for report in reports] == [(i + 1, 18) for i in range(18)]
     by_method = {r.cell.method: r for r in store.newest()}
     assert by_method["works"].status == "done"
     assert by_method["works"].metrics["unknown"] is None
@@ -67,7 +67,7 @@ def test_every_cell_ends_done_failed_or_missing_with_its_reason(experiment, tmp_
         "ValueError: no good",
     )
     assert by_method["absent"].status == "missing"
-    assert "pip install 'dtgfn[bench]'" in by_method["absent"].reason
+    assert "pip install 'dtgfn-bench'" in by_method["absent"].reason
 
 
 def test_a_stopped_run_goes_on_where_it_was(experiment, tmp_path):
@@ -88,7 +88,7 @@ def test_failed_cells_are_tried_again_and_done_ones_are_not(experiment, tmp_path
     store = Store(tmp_path / "p.jsonl")
     run(experiment, store)
     plan, _ = run(experiment, store)
-    assert {cell.method for cell, _, _ in plan.pending} == {"broken", "absent"}
+    assert {cell.method for cell, _ in plan.pending} == {"broken", "absent"}
 
 
 def test_other_settings_are_other_cells(experiment, tmp_path):
@@ -126,7 +126,7 @@ def test_worker_processes_measure_real_cells(tmp_path):
     for n_jobs in (1, 2):
         store = Store(tmp_path / f"{n_jobs}.jsonl")
         plan = make_plan(experiment, experiment.cells(True), store, n_jobs)
-        run_cells(experiment, plan, store, n_jobs, lambda *told: None)
+        run_cells(experiment, plan, store, n_jobs, lambda *report: None)
         results.append({r.key: dict(r.metrics) for r in store.newest()})
     for found in results:
         for metrics in found.values():

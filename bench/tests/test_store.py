@@ -7,7 +7,7 @@ from dtgfn_bench.store import Store, StoreError
 
 def record(key, status="done", seed=1, **metrics):
     cell = Cell("xor", "binary", "forest", seed, {"n_trees": 5}, {"noise": 2})
-    return Record(cell, key, "v", status, metrics)
+    return Record(cell, key, {"experiment": 1, "method": 1}, status, metrics)
 
 
 def test_what_is_added_is_read_again(tmp_path):
@@ -42,7 +42,7 @@ def test_a_done_record_is_written_once_and_a_failed_one_again(tmp_path):
     assert Store(path).get("a").metrics == {"accuracy": 1.0}
 
 
-def test_the_newest_record_of_a_cell_counts_whatever_its_version(tmp_path):
+def test_the_newest_record_of_a_cell_counts_whatever_its_revision(tmp_path):
     store = Store(tmp_path / "xor.jsonl")
     store.add(record("old", accuracy=0.1))
     store.add(record("new", accuracy=0.2))

@@ -73,7 +73,7 @@ def evaluate(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, Any]:
 
 
 def read_truth(model: Any, y: Any) -> Truth:
-    """Read a target [n] for a model: places of classes, numbers, or whether it is an anomaly.
+    """Read a target [n] for a model: codes of classes, numbers, or whether it is an anomaly.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def read_truth(model: Any, y: Any) -> Truth:
 
     """
     readers: dict[type, Callable[..., Truth]] = {
-        DTGFNClassifier: _places_of,
+        DTGFNClassifier: _class_codes,
         DTGFNRegressor: lambda _, target: check_numbers(target),
         DTGFNAnomalyDetector: lambda _, target: _anomalous(target),
     }
@@ -108,15 +108,15 @@ def check_lengths(table: Table, truth: Truth) -> None:
         )
 
 
-def _places_of(model: DTGFNClassifier, target: Truth) -> Int64s:
-    """Place of each label among the model's classes; 1, 1.0 and "1" are the same."""
-    place = {label(known): c for c, known in enumerate(model.classes_.tolist())}
-    found = [place.get(label(value), -1) for value in target.tolist()]
+def _class_codes(model: DTGFNClassifier, target: Truth) -> Int64s:
+    """Code of each label among the model's classes; 1, 1.0 and "1" are the same."""
+    code = {label(known): c for c, known in enumerate(model.classes_.tolist())}
+    found = [code.get(label(value), -1) for value in target.tolist()]
     unknown = [label(value) for value, c in zip(target.tolist(), found, strict=True) if c < 0]
     if unknown:
         raise ValueError(
             f"y holds {listing(dict.fromkeys(unknown))}, no class of the model; it knows "
-            f"{listing(place)}."
+            f"{listing(code)}."
         )
     return np.array(found, dtype=np.int64)
 
@@ -138,20 +138,58 @@ def _anomalous(target: Truth) -> npt.NDArray[np.bool_]:
 def _score_classes(
     probability: Floats, truth: Int64s, model: DTGFNClassifier, n_bins: int
 ) -> dict[str, Any]:
-    right = probability[np.arange(len(truth)), truth]
-    wanted = np.eye(probability.shape[1])[truth]
     vote = probability.argmax(axis=1)
-    bins = reliability(probability.max(axis=1), vote == truth, n_bins)
-    gaps = [b["rows"] * abs(b["mean_probability"] - b["share_right"]) for b in bins]
     return {
         "rows": len(truth),
-        "accuracy": float((vote == truth).mean()),
-        "log_loss": float(-np.log(np.clip(right, FLOOR, 1.0)).mean()),
-        "brier": float(((probability - wanted) ** 2).sum(axis=1).mean()),
-        "calibration_error": float(sum(gaps) / len(truth)),
-        "reliability": bins,
+        **class_scores(probability, truth, n_bins),
+        "reliability": reliability(probability.max(axis=1), vote == truth, n_bins),
         "confusion": _confusion([str(c) for c in model.classes_], truth, vote),
     }
+
+
+def class_scores(probability: Floats, truth: Int64s, n_bins: int = 10) -> dict[str, float]:
+    """Accuracy, log loss, Brier score and calibration error of class probabilities.
+
+    Parameters
+    ----------
+    probability : array [n, classes]
+        Probabilities of every class; rows sum to one.
+    truth : array [n]
+        Codes of the classes that happened.
+    n_bins : int
+        Equal bins of the probability of the predicted class, for the calibration.
+
+    Returns
+    -------
+    dict
+        ``accuracy``, ``log_loss``, ``brier`` (summed over classes), ``calibration_error``.
+
+    Examples
+    --------
+    >>> class_scores(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([0, 0]))["brier"]
+    0.25
+
+    """
+    happened = probability[np.arange(len(truth)), truth]
+    wanted = np.eye(probability.shape[1])[truth]
+    right = probability.argmax(axis=1) == truth
+    return {
+        "accuracy": float(right.mean()),
+        "log_loss": float(-np.log(np.clip(happened, FLOOR, 1.0)).mean()),
+        "brier": float(((probability - wanted) ** 2).sum(axis=1).mean()),
+        "calibration_error": calibration_error(probability.max(axis=1), right, n_bins),
+    }
+
+
+def calibration_error(confidence: Floats, right: npt.NDArray[np.bool_], n_bins: int = 10) -> float:
+    """Mean distance of confidence [n] and accuracy over equal bins of the confidence.
+
+    >>> calibration_error(np.full(5, 0.8), np.array([True, True, True, True, False]))
+    0.0
+    """
+    gaps = np.zeros(n_bins)
+    np.add.at(gaps, _bins(confidence, n_bins), confidence - right)
+    return float(np.round(np.abs(gaps).sum() / len(right), 15))  # sums err in the last digits
 
 
 def reliability(confidence: Floats, right: npt.NDArray[np.bool_], n_bins: int) -> list[Any]:
@@ -160,17 +198,21 @@ def reliability(confidence: Floats, right: npt.NDArray[np.bool_], n_bins: int) -
     >>> reliability(np.array([0.9, 1.0]), np.array([True, False]), 2)
     [{'low': 0.5, 'high': 1.0, 'mean_probability': 0.95, 'share_right': 0.5, 'rows': 2}]
     """
-    place = np.clip((confidence * n_bins).astype(np.int64), 0, n_bins - 1)
+    bins = _bins(confidence, n_bins)
     return [
         {
             "low": int(b) / n_bins,
             "high": (int(b) + 1) / n_bins,
-            "mean_probability": float(confidence[place == b].mean()),
-            "share_right": float(right[place == b].mean()),
-            "rows": int((place == b).sum()),
+            "mean_probability": float(confidence[bins == b].mean()),
+            "share_right": float(right[bins == b].mean()),
+            "rows": int((bins == b).sum()),
         }
-        for b in np.unique(place)
+        for b in np.unique(bins)
     ]
+
+
+def _bins(confidence: Floats, n_bins: int) -> Int64s:
+    return np.clip((confidence * n_bins).astype(np.int64), 0, n_bins - 1)
 
 
 def _confusion(labels: list[str], truth: Truth, vote: Truth) -> dict[str, Any]:
@@ -200,7 +242,7 @@ def _score_numbers(model: DTGFNRegressor, X: Any, truth: Floats) -> dict[str, An
 
 
 def even_steps(n: int, most: int) -> Int64s:
-    """Places of at most so many of n, at even steps from the first to the last.
+    """Indices of at most so many of n, at even steps from the first to the last.
 
     >>> even_steps(5, 3).tolist()
     [0, 2, 4]

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn.cli import inputs
@@ -85,7 +86,7 @@ def same_alone(binner, batch, n_rows):
 
 
 @pytest.mark.parametrize("trained", BINNERS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(cells=st.lists(CELLS, min_size=1, max_size=5), container=st.sampled_from([*CONTAINERS]))
 @example(cells=[1, True, "a"], container="rows")
 @example(cells=[1, True], container="rows")
@@ -99,7 +100,7 @@ def test_a_cell_is_coded_by_what_it_is(trained, cells, container):
 
 
 @pytest.mark.parametrize("trained", BINNERS)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(texts=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=5), raw=st.booleans())
 @example(texts=["07", "a"], raw=False)
 def test_a_cell_of_a_string_array_is_coded_by_what_it_is(trained, texts, raw):
@@ -129,7 +130,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("trained", BINNERS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(texts=st.lists(st.sampled_from(SPELLINGS), min_size=2, max_size=4))
 @example(texts=["True", "2.5"])
 @example(texts=["1.0", "False"])
@@ -190,7 +191,7 @@ def model(request):
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     batch=st.lists(
         st.tuples(

@@ -9,8 +9,9 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from thoroughness import examples, long_but
 
 from dtgfn.data.binner_dict import binner_from_dict, binner_to_dict
 from dtgfn.data.binning import (
@@ -77,7 +78,7 @@ def mixed(rows) -> Table:
 # ---------------------------------------------------------------- numbers
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(number_lists, st.lists(floats, max_size=10), binnings, counts)
 def test_code_at_most_j_is_x_at_most_threshold_j(train, more, binning, n_thresholds):
     binner = fit_binner(table_of(numbers(train)), binning=binning, n_thresholds=n_thresholds)
@@ -92,7 +93,7 @@ def test_code_at_most_j_is_x_at_most_threshold_j(train, more, binning, n_thresho
             assert all((code <= j) == (x <= thresholds[j]) for j in range(len(thresholds)))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(number_lists, binnings, counts)
 def test_thresholds_ascend_and_each_splits_the_training_rows(train, binning, n_thresholds):
     feature = fitted(train, binning=binning, n_thresholds=n_thresholds)
@@ -105,7 +106,7 @@ def test_thresholds_ascend_and_each_splits_the_training_rows(train, binning, n_t
         assert feature.thresholds[-1] < max(present)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(mixed_tables, binnings, counts)
 def test_training_codes_never_exceed_the_number_of_cuts(rows, binning, n_thresholds):
     table = mixed(rows)
@@ -117,7 +118,7 @@ def test_training_codes_never_exceed_the_number_of_cuts(rows, binning, n_thresho
     assert (codes <= binner.n_cuts).all()
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=9), counts)
 def test_uniform_thresholds_follow_the_formula(train, t):
     low, high = min(train), max(train)
@@ -127,7 +128,7 @@ def test_uniform_thresholds_follow_the_formula(train, t):
     np.testing.assert_allclose(thresholds, grid, rtol=0, atol=1e-12 * (abs(low) + abs(high)))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(st.integers(-30, 30), min_size=2, max_size=30), st.sampled_from([4, 9, 19]))
 def test_uniform_puts_ties_where_min_max_scaling_puts_them(tenths, t):
     train = np.array(tenths) / 10  # few decimals: many values stand exactly on a threshold
@@ -171,7 +172,7 @@ def test_midpoints_of_adjacent_and_extreme_floats_still_split(binning, low, high
     assert low <= threshold < high
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(floats, min_size=1, max_size=30), counts)
 def test_midpoints_lie_between_consecutive_values(train, t):
     values = sorted(set(train))
@@ -189,7 +190,7 @@ def test_midpoints_are_thinned_evenly():
     assert thresholds.tolist() == [12.5, 37.5, 62.5, 87.5]
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(small, min_size=1, max_size=40), counts)
 def test_quantiles_are_the_inverse_empirical_distribution(train, t):
     values, n = sorted(set(train)), len(train)
@@ -231,7 +232,7 @@ def test_missing_in_training_adds_a_cut_and_new_missing_goes_right_everywhere():
 # ---------------------------------------------------------------- weights and rows
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(mixed_tables, binnings, counts)
 def test_whole_weights_equal_repeated_rows(rows, binning, n_thresholds):
     table, weights = mixed(rows), np.array(rows[3])
@@ -241,7 +242,7 @@ def test_whole_weights_equal_repeated_rows(rows, binning, n_thresholds):
     assert binner_to_dict(weighted) == binner_to_dict(fit_binner(repeated, **settings))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(mixed_tables, binnings, counts, st.randoms(use_true_random=False))
 def test_the_order_of_the_rows_does_not_matter(rows, binning, n_thresholds, random):
     table = mixed(rows)
@@ -254,7 +255,7 @@ def test_the_order_of_the_rows_does_not_matter(rows, binning, n_thresholds, rand
     assert (encode(one, table)[order] == encode(other, take(table, order))).all()
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(mixed_tables, mixed_tables, binnings)
 def test_the_code_of_a_row_does_not_depend_on_the_rows_around_it(rows, others, binning):
     binner = fit_binner(mixed(rows), binning=binning, n_thresholds=5)
@@ -347,7 +348,7 @@ def test_a_category_column_without_categories():
     assert codes_of(binner, texts([None, "x"])) == [[1], [0]]
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(category_lists, category_lists)
 def test_indicators_mean_what_they_say(train, test):
     binner = fit_binner(table_of(texts(train)))
@@ -517,7 +518,7 @@ def test_numbers_are_shown_with_six_digits(number, shown):
     assert rule(Feature(0, "x", "number", np.array([number]), None, False), 0)[0] == f"x <= {shown}"
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(floats, min_size=1, max_size=20, unique_by=lambda x: x + 0.0))
 def test_shown_thresholds_stay_apart(thresholds):
     ascending = np.sort(np.array(thresholds))
@@ -529,7 +530,7 @@ def test_shown_thresholds_stay_apart(thresholds):
 # ---------------------------------------------------------------- dict and back
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(mixed_tables, mixed_tables, binnings, counts)
 def test_round_trip_through_json(rows, others, binning, n_thresholds):
     binner = fit_binner(mixed(rows), binning=binning, n_thresholds=n_thresholds)
@@ -627,7 +628,12 @@ def test_a_binner_needs_all_its_fields(key):
 # ---------------------------------------------------------------- size
 
 
-def test_ten_thousand_columns():
-    table = as_table(np.random.default_rng(0).normal(size=(100, 10_000)))
+@pytest.mark.parametrize("n_columns", long_but([1000], [1000, 10_000]))
+def test_thousands_of_columns_are_coded_as_each_alone(n_columns):
+    X = np.random.default_rng(0).normal(size=(100, n_columns))
+    table = as_table(X)
     codes = encode(fit_binner(table), table)
-    assert codes.shape == (100, 10_000)
+    assert codes.shape == (100, n_columns)
+    for column in (0, 777, n_columns - 1):
+        alone = as_table(X[:, [column]])
+        np.testing.assert_array_equal(codes[:, [column]], encode(fit_binner(alone), alone))

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from thoroughness import examples
 
 from dtgfn.data.tables import TableError
 from dtgfn.datasets import fetch, load_dataset, lookup
@@ -395,7 +396,7 @@ def test_no_source_is_without_encryption():
 numbers = st.floats(allow_infinity=False, width=64) | st.integers(-5, 5).map(float)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data())
 def test_csv_form_and_back_changes_no_value(tmp_path_factory, data):
     X = data.draw(arrays(np.float64, (3, 2), elements=numbers))

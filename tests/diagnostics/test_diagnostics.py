@@ -13,12 +13,13 @@ from functools import cache
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration, from_batch, n_splits, to_batch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from keyword_engines import infer_exact
 from scipy.stats import genpareto
 from sklearn.datasets import load_wine
+from thoroughness import examples
 
 import dtgfn
 from dtgfn.diagnostics import (
@@ -440,7 +441,7 @@ def test_a_posterior_of_few_trees_has_a_short_top(max_depth):
 
 # Importance weights.
 
-quickly = settings(max_examples=60, deadline=None)
+quickly = examples(60)
 log_weights = arrays(float, st.integers(1, 60), elements=st.floats(-500, 500))
 
 

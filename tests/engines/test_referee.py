@@ -8,15 +8,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration, to_batch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from dtgfn import infer
 from dtgfn.diagnostics import trust, verdict
 from dtgfn.diagnostics.judgement import referee_doubts
 from dtgfn.engines import referee as referee_module
 from dtgfn.engines.contract import Run
-from dtgfn.engines.referee import bound_posterior, held_share, judge_draws, seeming_share
+from dtgfn.engines.referee import (
+    beyond_chance,
+    bound_posterior,
+    column_use,
+    cumulated,
+    held_share,
+    judge_draws,
+    seeming_share,
+)
 from dtgfn.trees.batch import from_splits
 from dtgfn.trees.score import log_reward
 
@@ -44,25 +53,32 @@ def first_columns(truth: Enumeration, case: Case) -> np.ndarray:
     return share
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.booleans())
-def test_what_is_proven_is_true_however_little_work_was_done(seed, lazy):
+@examples(60)
+@given(st.integers(0, 10**6), st.sampled_from(["lazy", "bounds", "complete"]))
+def test_what_is_proven_is_true_however_little_work_was_done(seed, how):
     case = some_case(seed)
     truth = Enumeration(case)
     with pytest.MonkeyPatch.context() as patch:
-        if lazy:
-            patch.setattr(referee_module, "WORK", 1.0)
+        if how == "lazy":
+            patch.setattr(referee_module, "WORK", 0.0)
+        if how == "bounds":  # as on larger problems, but looking at all there is
+            patch.setattr(referee_module, "sum_all", lambda *_: None)
         ruling = bound_posterior(case.rows, case.score, case.columns, case.n_columns, 1)
     expected = first_columns(truth, case)
     assert ruling.floor <= truth.log_z + 1e-5
     assert ruling.ceiling >= truth.log_z - 1e-5
     assert (ruling.first_split <= expected + 1e-5).all()
-    if not lazy:
+    if how != "lazy":
         np.testing.assert_allclose(ruling.floor, truth.log_z, atol=1e-5)
         np.testing.assert_allclose(ruling.first_split, expected, atol=1e-5)
+    assert (ruling.inclusion is None) == (ruling.size is None) == (how != "complete")
+    if how == "complete":
+        np.testing.assert_allclose(ruling.inclusion, truth.column_inclusion, atol=1e-9)
+        size = np.pad(truth.size_probability, (0, ruling.size.size))[: ruling.size.size]
+        np.testing.assert_allclose(ruling.size, size, atol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_fair_draws_miss_nothing(seed):
     case = some_case(seed)
@@ -84,6 +100,37 @@ def test_shares_by_hand():
     log_target = np.log([0.2, 0.2, 0.1, 0.3])
     assert held_share(trees, log_target, floor=0.0) == pytest.approx(0.6)
     assert held_share(trees, log_target, floor=-math.inf) == 1
+
+
+def test_sizes_and_columns_are_held_against_exact_ones_where_the_sum_is_complete():
+    """Trees as frequent as the posterior says but for one more split where there could be one."""
+    case = Case(np.repeat([[0], [1], [2]], 8, axis=0), np.repeat([0, 1, 0], 8), 2)
+    fair, stumps = (
+        from_splits([{(): (0, 0), (1,): (0, 1)}] * 300),
+        from_splits([{(): (0, 0)}] * 300),
+    )
+    exact = bound_posterior(case.rows, case.score, case.columns, case.n_columns, 1)
+    given_ = (case.rows, case.score, Run(column=case.columns, n_columns=case.n_columns))
+    assert exact.size[2] > 0.9
+    found = {
+        name: judge_draws(trees, log_reward(trees, case.rows, case.score), *given_, n_effective=300)
+        for name, trees in (("fair", fair), ("stumps", stumps))
+    }
+    assert found["fair"]["off"] < 0.05
+    assert found["stumps"]["off"] > 0.8
+
+
+def test_beyond_chance_by_hand():
+    exact = np.array([0.5, 0.0, 1.0])
+    assert beyond_chance(np.array([0.69, 0.0, 1.0]), exact, 100) == 0  # four errors are 0.2
+    assert beyond_chance(np.array([0.75, 0.0, 1.0]), exact, 100) == pytest.approx(0.05)
+    assert beyond_chance(np.array([0.5, 0.0, 0.9]), exact, 100) == pytest.approx(0.1)
+    drawn, truth = cumulated(np.array([0, 2, 2, 3]), np.array([0.25, 0.75]))
+    np.testing.assert_allclose(drawn, [0.25, 0.25, 0.75, 1.0])
+    np.testing.assert_allclose(truth, [0.25, 1.0, 1.0, 1.0])
+    trees = from_splits([{}, {(): (0, 1)}, {(): (1, 1), (0,): (1, 0)}, {(): (2, 0)}])
+    column = np.array([0, 1, 1], dtype=np.int32)
+    np.testing.assert_allclose(column_use(trees, column, 2), [0.25, 0.5])
 
 
 def three_way(n_rows: int = 240) -> tuple[np.ndarray, np.ndarray]:

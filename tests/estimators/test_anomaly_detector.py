@@ -7,12 +7,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from clocks import endless_grace
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from thoroughness import examples
 
 import dtgfn
 from dtgfn import DTGFNAnomalyDetector
@@ -57,6 +59,18 @@ def mixed_rows(n=60, seed=0):
 
 @parametrize_with_checks([DTGFNAnomalyDetector(**QUICK)])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
+@parametrize_with_checks(
+    [
+        DTGFNAnomalyDetector(**{**QUICK, "inference": "exact", "max_depth": 2, "options": {}}),
+        DTGFNAnomalyDetector(**{**QUICK, "inference": "mcmc", "options": {"n_steps": 500}}),
+    ]
+)
+def test_scikit_learn_checks_of_every_engine(estimator, check):
     check(estimator)
 
 
@@ -135,7 +149,7 @@ def test_background_rows_weigh_as_much_as_normal_ones(n_thresholds):
         assert counts.max() - counts.min() <= 4
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 20), st.integers(0, 99))
 def test_views_are_distinct_and_cover_columns_evenly(n_columns, per_view, n_views, seed):
     per_view = min(per_view, n_columns)
@@ -273,12 +287,17 @@ def test_it_works_at_the_end_of_a_pipeline():
     assert np.allclose(model.score_samples(rows), alone.score_samples(rows))
 
 
-@pytest.mark.parametrize("rows", [[[1.0, "a"]], [[np.nan], [np.nan]], [[1e308], [-1e308]]])
-def test_small_and_strange_tables_are_fitted(rows):
+@pytest.mark.parametrize(
+    ("rows", "other"),
+    [([[1.0, "a"]], [[2.0, "b"]]), ([[np.nan], [np.nan]], [[5.0]]), ([[1e308], [-1e308]], [["x"]])],
+)
+def test_small_and_strange_tables_are_fitted(rows, other):
     model = DTGFNAnomalyDetector(**QUICK).fit(rows)
     codes, log_density = locate_cells(model.background_, as_table(rows))
-    assert np.isfinite(model.score_samples(rows)).all()
     assert np.isfinite(spacing(model.views_, codes, log_density)).all()
+    assert (model.predict(rows) == 1).all()
+    if other != [["x"]]:
+        assert model.score_samples(other)[0] < model.score_samples(rows).min()
 
 
 @pytest.mark.parametrize(
@@ -344,7 +363,8 @@ def test_parameters_set_after_a_fit_do_not_change_its_scores():
     np.testing.assert_array_equal(model.score_samples(X), before)
 
 
-def test_views_that_time_left_out_are_told():
+def test_views_that_time_left_out_are_told(monkeypatch):
+    endless_grace(monkeypatch, smc)
     X = np.random.default_rng(0).normal(size=(50, 4))
     with pytest.warns(UntrustworthyFit, match=r"was over after 1 of 6 views"):
         model = DTGFNAnomalyDetector(n_trees=12, time_budget=1e-9, random_state=0).fit(X)
@@ -353,17 +373,18 @@ def test_views_that_time_left_out_are_told():
 
 def test_compiling_does_not_count_against_the_budget(monkeypatch):
     """The first call of the engine takes longer than the whole budget, as on a first run."""
-    budget, infer, called = 5.0, smc.infer_smc, []
+    budget, infer, called, clock = 1e6, smc.infer_smc, [], time.monotonic
+    slept = 0.0
 
     def compiled_first(rows, score, run, options):
-        if not called:
-            time.sleep(budget)
+        nonlocal slept
+        slept = budget  # from the first call on
         called.append(run.time_budget)
         return infer(rows, score, run, options)
 
     X = np.random.default_rng(0).normal(size=(30, 3))
-    DTGFNAnomalyDetector(n_trees=3, random_state=0, n_jobs=1).fit(X)
     monkeypatch.setattr(smc, "infer_smc", compiled_first)
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + slept)
     model = DTGFNAnomalyDetector(n_trees=3, time_budget=budget, random_state=0, n_jobs=1).fit(X)
     assert len(model.views_) == 3
     called = called[1:]  # the first one, on two rows, compiles

@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from thoroughness import long_but
 
 import dtgfn
 from dtgfn import DTGFNClassifier, infer
@@ -29,8 +30,21 @@ def small(**changes):
     return DTGFNClassifier(**{"inference": "exact", **settings, **changes})
 
 
-@parametrize_with_checks([small(), small(inference="gfn", max_depth=3)])
+@parametrize_with_checks([small()])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
+@parametrize_with_checks(
+    [
+        small(inference="gfn", max_depth=3),
+        small(inference="mcmc", options={"n_steps": 5000}),
+        small(inference="smc", options={"n_particles": 200}),
+    ]
+)
+def test_scikit_learn_checks_of_every_engine(estimator, check):
     check(estimator)
 
 
@@ -75,8 +89,10 @@ def test_text_booleans_and_missing_values_need_no_preprocessing():
     used = dict(zip(X.columns, model.posterior_.column_inclusion, strict=True))
     assert used["colour"] > 0.99 > 0.5 > used["member"]
     # An unseen category is no known category, a missing number counts as larger than any.
-    unseen = pd.DataFrame({"colour": ["violet", None], "height": [np.nan, 9.0], "member": True})
-    assert np.isfinite(model.predict_proba(unseen)).all()
+    unseen = pd.DataFrame({"colour": ["violet", "orange"], "height": 9.0, "member": True})
+    probability = model.predict_proba(unseen)
+    np.testing.assert_allclose(probability[0], probability[1])
+    assert not np.allclose(probability[0], model.predict_proba(unseen.assign(colour="red"))[0])
 
 
 def test_a_new_missing_number_is_routed_as_the_largest():
@@ -105,9 +121,10 @@ def test_degenerate_tables_work(X, y):
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
 
 
-def test_ten_thousand_columns_work_at_depth_one():
+@pytest.mark.parametrize("n_columns", long_but([1000], [1000, 10_000]))
+def test_thousands_of_columns_work_at_depth_one(n_columns):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 10_000))
+    X = rng.normal(size=(60, n_columns))
     y = (X[:, 77] > 0).astype(int)
     model = small(max_depth=1).fit(X, y)
     assert model.posterior_.column_inclusion.argmax() == 77

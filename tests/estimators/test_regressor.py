@@ -6,14 +6,13 @@ import pickle
 import numpy as np
 import pytest
 from enumeration import LEAF, Case, Enumeration
-from keyword_engines import infer_exact, infer_mcmc, infer_smc
+from keyword_engines import infer_exact, infer_gfn, infer_mcmc, infer_smc
 from scipy import stats
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dtgfn import DTGFNRegressor, infer, load, save
-from dtgfn.engines.gfn.engine import infer_gfn
 from dtgfn.posterior.moments import Students, mixture_quantile
 from dtgfn.trees.leaves import NormalLeaf
 from dtgfn.trees.score import Rows, make_score
@@ -115,7 +114,7 @@ def test_mcmc_and_smc_agree_with_all_trees():
     truth, rows, score = small_case()
     mean = float(truth.size_probability @ np.arange(truth.size_probability.size))
     for infer_by, options in ((infer_mcmc, {"n_steps": 20_000}), (infer_smc, {})):
-        settings = {**COLUMNS, "random_state": 0, "time_budget": 2.0, "n_trees": 4000}
+        settings = {**COLUMNS, "random_state": 0, "time_budget": None, "n_trees": 4000}
         posterior = infer_by(rows, score, **settings, **options)
         assert posterior.mean_splits == pytest.approx(mean, abs=0.1)
 
@@ -133,8 +132,21 @@ def small(**changes):
     return DTGFNRegressor(**{"inference": "exact", **settings, **changes})
 
 
-@parametrize_with_checks([small(), small(inference="gfn", max_depth=3)])
+@parametrize_with_checks([small()])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
+@parametrize_with_checks(
+    [
+        small(inference="gfn", max_depth=3),
+        small(inference="mcmc", options={"n_steps": 5000}),
+        small(inference="smc", options={"n_particles": 200}),
+    ]
+)
+def test_scikit_learn_checks_of_every_engine(estimator, check):
     check(estimator)
 
 

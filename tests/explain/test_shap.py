@@ -8,9 +8,10 @@ from math import factorial
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_posterior import make_posterior, mixed_frame, numeric_frame
+from thoroughness import examples
 
 from dtgfn import DTGFNClassifier
 from dtgfn.data.binning import encode
@@ -28,7 +29,7 @@ def averaged(posterior, X) -> np.ndarray:
     return average_trees(posterior.trees, posterior.weights, rows, score, codes)
 
 
-@settings(deadline=None, max_examples=15, derandomize=True)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
 def test_base_value_and_columns_add_up_to_the_prediction(seed, n_classes):
     rng = np.random.default_rng(seed)

@@ -13,11 +13,12 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from random_posterior import make_posterior, mixed_frame, numeric_frame
 from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier, export_text, plot_tree
+from thoroughness import examples
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, infer
 from dtgfn._support.printable import visible
@@ -34,7 +35,7 @@ from dtgfn.trees.leaves import DirichletLeaf
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-few = settings(deadline=None, max_examples=25, derandomize=True)
+few = examples(25)
 seeds = st.integers(0, 2**32 - 1)
 HOSTILE = [
     'a "quoted" \\N name',

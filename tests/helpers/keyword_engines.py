@@ -25,6 +25,11 @@ def infer_exact(rows: Rows, score: Score, **keywords: Any) -> TreePosterior:
     return call_engine("exact", rows, score, **keywords)
 
 
+def infer_gfn(rows: Rows, score: Score, **keywords: Any) -> TreePosterior:
+    """Infer by a GFlowNet."""
+    return call_engine("gfn", rows, score, **keywords)
+
+
 def infer_mcmc(rows: Rows, score: Score, **keywords: Any) -> TreePosterior:
     """Infer by chains."""
     return call_engine("mcmc", rows, score, **keywords)

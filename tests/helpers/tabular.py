@@ -13,7 +13,8 @@ import torch
 from enumeration import Case, Enumeration, to_batch
 from torch import nn
 
-from dtgfn.engines.gfn.sampler import Draws, Residuals, joined
+from dtgfn.engines.gfn.objectives import Residuals, join_residuals
+from dtgfn.engines.gfn.sampler import Draws
 from dtgfn.trees.batch import TreeBatch, canonical_keys
 
 torch.set_num_threads(1)  # these networks are too small to share
@@ -72,8 +73,8 @@ class TabularSampler:
     def retrace(self, trees, rng):
         return self._paths(np.array([self._position[key] for key in canonical_keys(trees)]))
 
-    def residuals(self, trajectories, with_flows):
-        return joined([self.part_residuals(part, with_flows) for part in trajectories])
+    def residuals(self, trajectories, with_flows, n_update=0):
+        return join_residuals([self.part_residuals(part, with_flows) for part in trajectories])
 
     def part_residuals(self, trajectories, with_flows):
         action = torch.from_numpy(trajectories.action)
@@ -102,8 +103,8 @@ class TabularSampler:
     def finished(self):
         return self.n_learned >= self.finish_after
 
-    whole_trees = True
-    ends = np.inf
+    complete_trees = True
+    deadline = np.inf
     best_log_reward = -np.inf
 
     def depths(self, trajectories):
@@ -112,7 +113,7 @@ class TabularSampler:
     def bounds(self):
         return -np.inf, np.inf
 
-    def settle(self):
+    def finish(self):
         pass
 
     def memory(self):

@@ -71,10 +71,11 @@ def test_every_command_in_the_docs_exists(words):
         parse(words[1:])
         return
     assert program in PROGRAMS, f"what is {program}?"
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    known = set(extras["optional-dependencies"])
     for word in words:
-        for named in re.findall(r"\[([\w,-]+)\]$", word):
+        for what, named in re.findall(r"(.*)\[([\w,-]+)\]$", word):
+            folder = ROOT / "bench" if what in ("./bench", "dtgfn-bench") else ROOT
+            project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+            known = set(project["optional-dependencies"])
             assert set(named.split(",")) <= known, f"no such extra in {word}"
 
 
@@ -130,7 +131,7 @@ def test_no_text_names_a_machine(path):
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_files_that_the_docs_name_are_there(path):
     named = re.findall(
-        r"`(?:python )?((?:benchmarks|docs|examples|src|tests)/[\w./-]*)", path.read_text()
+        r"`(?:python )?((?:bench|docs|examples|results|src|tests)/[\w./-]*)", path.read_text()
     )
     for name in named:
         assert (ROOT / name).exists(), f"{path.name} names {name}"

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from clocks import endless_grace
 from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 
 from dtgfn import DTGFNClassifier, DTGFNRegressor, infer, load, save
+from dtgfn.engines.smc import engine as smc
 from dtgfn.explain.column_importance import effective_trees, importances
+from dtgfn.inference.bagging import out_of_bag
 
 X, Y = load_wine(return_X_y=True)
 TRAIN, TEST, Y_TRAIN, Y_TEST = train_test_split(X, Y, test_size=0.3, random_state=0)
@@ -72,7 +75,12 @@ def test_bags_of_exact_posteriors_are_a_sample_of_which_columns_are_used():
 
 def test_the_temperature_of_bags_is_judged_out_of_bag():
     model = bagged(temperature="auto", n_bags=5, n_trees=20).fit(TRAIN, Y_TRAIN)
-    assert len(model.posterior_.diagnostics["temperatures"]) >= 3
+    tried = model.posterior_.diagnostics["temperatures"]
+    assert len(tried) >= 3
+    best = max(tried, key=lambda line: line["log_score"])
+    assert model.temperature_ == best["temperature"]
+    outside = out_of_bag(model.posterior_)
+    assert best["log_score"] == pytest.approx(outside.score)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +111,8 @@ def test_bags_cannot_be_streamed():
 
 
 @pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
-def test_no_temperature_is_begun_after_the_time_is_over():
+def test_no_temperature_is_begun_after_the_time_is_over(monkeypatch):
+    endless_grace(monkeypatch, smc)
     model = small(temperature="auto", time_budget=1e-3, inference="smc").fit(TRAIN, Y_TRAIN)
     assert len(model.posterior_.diagnostics["temperatures"]) == 1
 

@@ -17,6 +17,7 @@ import pandas
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
+from thoroughness import diagonal, long_but
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -320,8 +321,9 @@ def check_text_fits(ax):
         assert held or beside, names[text]
 
 
-@pytest.mark.parametrize("depth", [0, 1, 3, 5])
-@pytest.mark.parametrize("inches", [None, (6.4, 4.8), (3.0, 9.0)])
+@pytest.mark.parametrize(
+    ("depth", "inches"), diagonal([0, 1, 3, 5], [None, [6.4, 4.8], [3.0, 9.0]])
+)
 def test_text_of_a_tree_fits_whatever_the_names_the_depth_and_the_axes(mixed, depth, inches):
     ax = None if inches is None else axes(inches)
     ax = plots.plot_tree(mixed, full_tree(depth), ax=ax)
@@ -432,7 +434,7 @@ def test_pictures_are_as_they_were(drawn, tmp_path):
     assert off <= TOLERANCE, f"{tmp_path / name}.png differs from {path.name} by {off:.0f}"
 
 
-@pytest.mark.parametrize("drawn", NAMES, indirect=True)
+@pytest.mark.parametrize("drawn", long_but(["history", "tree"], NAMES), indirect=True)
 def test_a_lost_element_would_be_seen(drawn):
     _, ax = drawn
     whole = render(ax.figure)

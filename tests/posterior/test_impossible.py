@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.cli.summary import summarise, summary_text
@@ -75,7 +76,7 @@ def test_what_cannot_be_is_refused(changes, said):
 
 
 @pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6), st.sampled_from(["gfn", "mcmc", "smc"]))
 def test_every_engine_keeps_to_what_is_possible(seed, engine):
     rng = np.random.default_rng(seed)

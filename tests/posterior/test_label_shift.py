@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.posterior.label_shift import average_shifted, shift_labels
@@ -29,7 +30,7 @@ def fitted(n_no=60, n_yes=12, **changes):
 
 
 @pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
-@settings(max_examples=20, deadline=None)
+@examples(6)
 @given(shares=st.lists(st.floats(0.01, 5.0), min_size=3, max_size=3), seed=st.integers(0, 99))
 def test_equals_counting_by_hand(shares, seed):
     rng = np.random.default_rng(seed)

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pandas
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import betainc, entr, logsumexp
+from thoroughness import examples
 
 from dtgfn import infer
 from dtgfn.posterior.prediction import (
@@ -102,7 +103,7 @@ def slow_average(posterior, weights, codes):
 # The loops.
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     seed=st.integers(0, 10**6),
     n_trees=st.integers(1, 9),
@@ -129,7 +130,7 @@ def test_average_is_the_weighted_sum_of_what_the_leaves_say(
     np.testing.assert_allclose(average(weighted, codes), expected, atol=1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(seed=st.integers(0, 10**6), n_trees=st.integers(1, 9), n_rows=st.integers(1, 50))
 def test_sums_in_leaves_are_the_counts_of_routed_rows(seed, n_trees, n_rows):
     rng = np.random.default_rng(seed)
@@ -169,7 +170,7 @@ def test_codes_may_come_in_any_layout():
 # Weights of trees.
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(seed=st.integers(0, 10**6), temperature=st.sampled_from([0.5, 1.0, 4.0]))
 def test_each_weighting_is_its_formula(seed, temperature):
     posterior = make_posterior(seed, temperature=temperature)
@@ -336,7 +337,7 @@ def slow_quantile(parameters, weights, c, quantile):
     return brentq(lambda p: weights @ betainc(a, b, p) - quantile, 0.0, 1.0, xtol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     seed=st.integers(0, 10**6),
     n_classes=st.integers(2, 3),
@@ -409,7 +410,7 @@ def test_levels_that_are_none_are_refused(level):
 # Noise and model.
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     seed=st.integers(0, 10**6),
     n_classes=st.integers(1, 4),

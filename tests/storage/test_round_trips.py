@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, load, save
 from dtgfn._support.archive import StorageError
@@ -76,9 +77,7 @@ settings_of = st.fixed_dictionaries(
         "temperature": st.sampled_from([0.1, 1.0, 30.0]),
     }
 )
-odd = settings(
-    deadline=None, max_examples=25, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+odd = examples(8, suppress_health_check=list(HealthCheck))
 
 
 def there_and_back(model):

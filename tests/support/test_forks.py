@@ -72,7 +72,11 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
 """
 
 
-@pytest.mark.parametrize("story", [AFTER, DURING, POOL], ids=["after", "during", "pool"])
+@pytest.mark.parametrize(
+    "story",
+    [AFTER, pytest.param(DURING, marks=pytest.mark.long), POOL],
+    ids=["after", "during", "pool"],
+)
 def test_a_forked_process_fits(story):
     # In a process of its own: what hangs ends there.  Compiling anew takes minutes on a slow day.
     done = subprocess.run(

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import dtgfn
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from terminal import DTGFN, on_a_terminal
+from thoroughness import examples
 
 from dtgfn import DTGFNClassifier, load, save
 from dtgfn._support.printable import visible, visible_json, visible_lines
@@ -122,9 +123,9 @@ def test_a_file_may_be_called_like_markup():
 
     run()
     code = (
-        "import time\nfrom dtgfn._support.progress import progress_bar\n"
-        "with progress_bar(True) as show:\n    show('reading [/b]\\x07.csv', 0.5)\n"
-        "    time.sleep(1)\n"
+        "import time\nfrom dtgfn._support import progress\nprogress.PATIENCE = 0.05\n"
+        "with progress.progress_bar(True) as show:\n    show('reading [/b]\\x07.csv', 0.5)\n"
+        "    time.sleep(0.5)\n"
     )
     ended, told = on_a_terminal([DTGFN[0], "-c", code])
     assert ended == 0
@@ -139,7 +140,7 @@ CELLS = st.one_of(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(CELLS, min_size=1, max_size=5), st.lists(st.floats(allow_nan=False), max_size=3))
 @example(["\r=x", "a"], [])
 def test_safe_csv_holds_no_formula_and_leaves_numbers_alone(texts, numbers):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from enumeration import LEAF, Tree, depth, from_batch, n_splits, splits_by_path, to_batch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from dtgfn.trees.batch import (
     TreeBatch,
@@ -22,7 +23,7 @@ from dtgfn.trees.leaves import DirichletLeaf
 
 N_FEATURES, N_CODES, N_CLASSES = 3, 6, 3
 
-slow_start = settings(deadline=None, max_examples=60, derandomize=True)
+slow_start = examples(60)
 trees = st.recursive(
     st.just(LEAF),
     lambda below: st.tuples(

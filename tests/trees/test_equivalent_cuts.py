@@ -3,8 +3,9 @@
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from dtgfn.trees.batch import from_splits, route
 from dtgfn.trees.equivalent_cuts import equivalence_keys, equivalent_cuts, log_n_equivalent
@@ -18,7 +19,7 @@ SHAPES = ({(): 0}, {(): 0, (0,): 1}, {(): 0, (0,): 1, (1,): 0}, {(): 1, (1,): 1}
     shape=st.sampled_from(SHAPES),
     data=st.data(),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_variants_are_the_trees_that_send_every_row_the_same_way(rows, shape, data):
     codes = np.array(rows, dtype=np.uint16)
     every = [

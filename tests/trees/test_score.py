@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 from enumeration import LEAF, Case, Enumeration, to_batch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from dtgfn.trees.batch import from_splits
 from dtgfn.trees.leaves import DirichletLeaf
@@ -23,7 +24,7 @@ from dtgfn.trees.score import (
     make_score,
 )
 
-slow_start = settings(deadline=None, max_examples=80, derandomize=True)
+slow_start = examples(80)
 priors = st.sampled_from([0, 0.0, 2.5, "mdl", "paper", "bcart", ("bcart", 0.3, 1.5)])
 
 

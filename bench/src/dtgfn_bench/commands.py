@@ -1,11 +1,9 @@
-"""The commands ``dtgfn bench list``, ``run`` and ``table``."""
+"""The commands ``dtgfn bench list``, ``run``, ``table``, ``study`` and ``canaries``."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -16,16 +14,20 @@ import typer
 
 from dtgfn.cli.console import say, tell
 from dtgfn.cli.options import names as split_names
+from dtgfn_bench.studies import FOLDER as STUDIES_FOLDER
+from dtgfn_bench.studies import STUDIES
+from dtgfn_bench.study import app as study_app
 
 if TYPE_CHECKING:
-    from dtgfn_bench.experiment import Block, Experiment, Record
+    from dtgfn_bench.experiment import Experiment, Record
     from dtgfn_bench.runner import Plan, Report
-    from dtgfn_bench.store import Store
 
 app = typer.Typer(
     help="The paper's experiments, with every rival in them, on the same rows.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(study_app, name="study")
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -42,7 +44,7 @@ FOLDER = Path("results")
 
 @app.command("list")
 def list_experiments(results: Results = FOLDER) -> None:
-    """Show the experiments, how many cells each has, and what is measured already.
+    """Show experiments and studies, how many cells there are, and what is measured already.
 
     Examples:
       dtgfn bench list
@@ -58,7 +60,10 @@ def list_experiments(results: Results = FOLDER) -> None:
         hours = sum(record.metrics.get("cell_seconds") or 0 for record in done) / 3600
         measured = f"{len(done)} measured, {hours:.1f} core hours" if done else "not measured"
         cells = len(experiment.cells(False))
-        say(f"{experiment.name:<15} {experiment.title}: {cells} cells, {measured}")
+        say(f"{experiment.name:<28} {experiment.title}: {cells} cells, {measured}")
+    for name, title in STUDIES.items():
+        measured = "measured" if (results / STUDIES_FOLDER / f"{name}.md").exists() else "no result"
+        say(f"{f'study {name}':<28} {title}: {measured}")
 
 
 @app.command()
@@ -81,6 +86,7 @@ def run(
       dtgfn bench run search-space --quick
 
     """
+    from dtgfn_bench.experiment_page import wanted_records, write_experiment_page
     from dtgfn_bench.runner import make_plan, run_cells, select_cells, store_path
     from dtgfn_bench.store import Store
 
@@ -109,8 +115,8 @@ def run(
             records = run_cells(experiment, plan, store, workers, report)
         failed += [record for record in records if record.status == "failed"]
         if not only_methods and not only_tables and path.exists():
-            store.compact(partial(_wanted, experiment, quick))
-        page = _write_page(experiment, Store(path), folder, quick)
+            store.compact(partial(wanted_records, experiment, quick))
+        page = write_experiment_page(experiment, Store(path), folder, quick)
         tell(f"{experiment.name}: {page}")
     if failed:
         count = "1 cell" if len(failed) == 1 else f"{len(failed)} cells"
@@ -130,6 +136,7 @@ def table(
       dtgfn bench table search-space --quick
 
     """
+    from dtgfn_bench.experiment_page import write_experiment_page
     from dtgfn_bench.runner import store_path
     from dtgfn_bench.store import Store
 
@@ -141,8 +148,40 @@ def table(
             f"There are no records of {name!r} in {str(folder)!r}; dtgfn bench run {name}"
             f"{' --quick' if quick else ''} measures them."
         )
-    page = _write_page(experiment, store, folder, quick)
+    page = write_experiment_page(experiment, store, folder, quick)
     say(page.read_text(encoding="utf-8"), end="")
+
+
+@app.command()
+def canaries(
+    write: Annotated[
+        bool,
+        typer.Option("--write/--check", help="Keep what methods compute now, or compare with it."),
+    ] = False,
+    methods: Annotated[str, typer.Option(help="Only these methods, with commas.")] = "",
+) -> None:
+    """Check that methods still compute what their revisions stand for, by tiny fits.
+
+    Examples:
+      dtgfn bench canaries --methods knn,lof
+
+    """
+    from dtgfn_bench.canaries import check_canary, read_canaries, write_canaries
+    from dtgfn_bench.methods import METHODS, find_method
+
+    chosen = [find_method(name) for name in split_names(methods)] or list(METHODS.values())
+    if write:
+        absent = write_canaries(chosen)
+        left = f"; not of {', '.join(absent)}, which cannot run here" if absent else ""
+        say(f"Canaries of {len(chosen) - len(absent)} methods are written{left}.")
+        return
+    kept, failed = read_canaries(), 0
+    for method in chosen:
+        finding = check_canary(method, kept.get(method.name))
+        failed += finding.failed
+        say(finding.sentence)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _experiments(names: Sequence[str]) -> list[Experiment]:
@@ -197,103 +236,11 @@ def _reporting(experiment: Experiment) -> Iterator[Report]:
         def report(done: int, total: int, record: Record, left: float) -> None:
             cell = record.cell
             what = f"{cell.method} on {cell.table}, seed {cell.seed}"
-            told = "" if record.status == "done" else f" {record.status}: {record.reason}"
+            trouble = "" if record.status == "done" else f" {record.status}: {record.reason}"
             if on_terminal:
                 show(experiment.name, done / total, f"{what}, {_duration(left)} left")
-            if told or not on_terminal:
-                line = f"{experiment.name} {done}/{total} {what}{told}, {_duration(left)} left"
+            if trouble or not on_terminal:
+                line = f"{experiment.name} {done}/{total} {what}{trouble}, {_duration(left)} left"
                 tell(line)
 
         yield report
-
-
-def _write_page(experiment: Experiment, store: Store, folder: Path, quick: bool) -> Path:
-    """Write an experiment's page from the records of its cells."""
-    from dtgfn_bench.pages import Header, write_page
-
-    records = _wanted(experiment, quick, store)
-    header = Header(
-        title=experiment.title,
-        command=f"dtgfn bench run {experiment.name}{' --quick' if quick else ''}",
-        machine="; ".join(sorted({r.machine for r in records if r.machine})),
-        date=_dates(records),
-        versions=_libraries(records),
-        state=_state(experiment, records, quick),
-    )
-    notes = folder / "notes" / f"{experiment.name}.md"
-    text = notes.read_text(encoding="utf-8") if notes.exists() else ""
-    blocks = [*experiment.render(records)]
-    if experiment.runs_methods:
-        blocks += _method_notes(records)
-    write_page(folder, experiment.name, header, blocks, text)
-    return folder / f"{experiment.name}.md"
-
-
-def _wanted(experiment: Experiment, quick: bool, store: Store) -> list[Record]:
-    """Of every cell the record by the present code, or else the newest."""
-    from dtgfn_bench.runner import cell_key, cell_version
-    from dtgfn_bench.store import cell_identity
-
-    newest = {cell_identity(record.cell): record for record in store.newest()}
-    found = []
-    for cell in experiment.cells(quick):
-        current = store.get(cell_key(cell, cell_version(experiment, cell)))
-        record = current or newest.get(cell_identity(cell))
-        if record is not None:
-            found.append(record)
-    return found
-
-
-def _state(experiment: Experiment, records: Sequence[Record], quick: bool) -> str:
-    """How many cells there are, and what became of them."""
-    from dtgfn_bench.runner import cell_key, cell_version
-
-    n_cells = len(experiment.cells(quick))
-    count = Counter(record.status for record in records)
-    told = [f"{count['done']} of {n_cells} cells"]
-    if count["missing"]:
-        told.append(f"{count['missing']} lack a library")
-    if count["failed"]:
-        told.append(f"{count['failed']} failed")
-    older = [r for r in records if r.key != cell_key(r.cell, cell_version(experiment, r.cell))]
-    if older:
-        names = ", ".join(sorted({r.cell.method for r in older}))
-        told.append(f"{len(older)} are by an earlier version of the code ({names})")
-    loads = [load for r in records if (load := r.metrics.get("load")) is not None]
-    if loads:
-        told.append(f"while the machine's load was {min(loads):.0f} to {max(loads):.0f}")
-    return "; ".join(told)
-
-
-def _libraries(records: Sequence[Record]) -> dict[str, str]:
-    """Versions that the records name, all of them where they differ."""
-    found: dict[str, set[str]] = {}
-    for record in records:
-        for library in filter(None, record.libraries.split(", ")):
-            name, _, version = library.partition(" ")
-            found.setdefault(name, set()).add(version)
-    return {name: " and ".join(sorted(versions)) for name, versions in found.items()}
-
-
-def _dates(records: Sequence[Record]) -> str:
-    days = sorted({record.date for record in records if record.date})
-    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
-
-
-def _method_notes(records: Sequence[Record]) -> list[Block]:
-    """What was run under each name, and where it departs from its authors."""
-    from dtgfn_bench.experiment import Block
-    from dtgfn_bench.methods import METHODS
-
-    rows = [["method", "what was run"]]
-    first = {record.cell.method: record.cell for record in reversed(records)}
-    for name in dict.fromkeys(record.cell.method for record in records):
-        method = METHODS.get(name)
-        if method is None:
-            continue
-        usual, run = dict(method.settings), json.loads(json.dumps(dict(first[name].settings)))
-        usual = json.loads(json.dumps(usual))
-        changed = {key: value for key, value in run.items() if usual.get(key) != value}
-        note = f"{method.note} Here with {json.dumps(changed)}." if changed else method.note
-        rows.append([f"★ {method.label}" if method.ours else method.label, note])
-    return [Block("Methods", rows)] if len(rows) > 1 else []

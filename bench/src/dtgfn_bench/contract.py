@@ -26,7 +26,7 @@ class TrainingRows:
 
 
 class Fitted(Protocol):
-    """What every fitted method can tell."""
+    """What every fitted method can say of itself."""
 
     def size(self) -> float | None:
         """Mean number of nodes (splits and leaves) per tree; None without trees."""
@@ -53,10 +53,14 @@ class FittedDetector(Fitted, Protocol):
 class Method:
     """One row of a table.
 
-    ``fit(rows, seed, **settings)`` returns a `FittedClassifier` or a `FittedDetector`; the runner
-    takes the time.  ``quick`` are the settings that differ in the two-minute version.  ``needs``
-    names the modules that an extra installs; without them the table says so.  ``note`` says in one
-    sentence what was run and where it departs from its authors.
+    ``fit(rows, seed, **settings)`` returns a `FittedClassifier`, or a `FittedDetector` of a method
+    that ``detects`` anomalies; the runner takes the time.  ``quick`` are the settings that differ
+    in the two-minute version, ``canary`` those that differ from these again in its canary, because
+    differences in the last bit grow along its chains.  ``needs`` names the modules of libraries
+    that ``install`` brings (None: nothing of ours does); without them the table says so.  ``note``
+    says in one sentence what was run and where it departs from its authors.  ``revision`` is
+    raised by hand when what ``fit`` computes changes on purpose: records of an earlier one are
+    stale.
     """
 
     name: str
@@ -65,9 +69,12 @@ class Method:
     note: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
+    canary: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
-    extra: str = "bench"
+    install: str | None = "dtgfn-bench"
     ours: bool = False
+    detects: bool = False
+    revision: int = 1
 
     def with_settings(self, **changes: Any) -> Method:
         """The same method with some settings changed."""
@@ -78,5 +85,5 @@ class Method:
         absent = [module for module in self.needs if find_spec(module) is None]
         if not absent:
             return None
-        way = f": pip install 'dtgfn[{self.extra}]'" if self.extra else ", which no extra installs"
+        way = f": pip install '{self.install}'" if self.install else ", which no extra installs"
         return f"needs {', '.join(absent)}{way}"

@@ -27,18 +27,20 @@ class Cell:
 class Record:
     """What became of a cell; ``status`` is "done", "missing" (a library) or "failed".
 
-    ``libraries`` are the versions of those that the numbers depend on.
+    ``revisions`` are the experiment's and the method's when it was measured, ``libraries`` the
+    versions of those that the numbers depend on, ``commit`` that of the code, where it is known.
     """
 
     cell: Cell
     key: str
-    version: str
+    revisions: Mapping[str, int]
     status: str
     metrics: Mapping[str, float | None]
     reason: str = ""
     machine: str = ""
     date: str = ""
     libraries: str = ""
+    commit: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ class Experiment:
     ``cells(quick)`` lists what to measure, ``measure(cell)`` measures one in a worker process and
     returns its numbers, ``render(records)`` says what to show of those that are done (it gets the
     missing and failed ones too, and must show them).  ``runs_methods`` is false where it has runs
-    of its own under the methods' names; it then says itself what they are.
+    of its own under the methods' names; it then says itself what they are.  ``revision`` is raised
+    by hand when what ``measure`` computes changes on purpose, other than through a method.
     """
 
     name: str
@@ -80,3 +83,4 @@ class Experiment:
     measure: Callable[[Cell], dict[str, float | None]]
     render: Callable[[Sequence[Record]], list[Block]]
     runs_methods: bool = True
+    revision: int = 1

@@ -1,33 +1,30 @@
-"""The few constructs of Markdown that result pages use, as HTML.
+"""Markdown as result pages use it, written and turned into HTML.
 
-Blocks: headings, paragraphs, lists of one level, fenced code, pipe tables and an image on its own
-line.  Inline: ``**strong**``, ``*emphasis*``, code, links and backslash escapes; ``<br>`` breaks a
-line.  All other text is escaped, so no HTML gets through.
+markdown-it reads it; here are the few things that are special about a page: anchors of headings,
+drawings in the place of images, tables that scroll, rows of our own methods, and ``<br>``, which
+breaks a line where Markdown has no other way.  All other HTML is shown as text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from html import escape
+from itertools import pairwise
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
 
 # Rows of a table that begin with this mark are our own methods.
 OUR_MARK = "★"
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#&])")
-_HEADING = re.compile(r"(#{1,6})\s+(.*)")
-_ITEM = re.compile(r"(?:[-*]|(\d+)\.)\s+(.*)")
-_IMAGE = re.compile(r"!\[((?:\\.|[^\]\\])*)\]\(([^)\s]+)\)\s*$")
-_RULE_ROW = re.compile(r"\|[\s:|-]+\|\s*$")
-_INLINE = re.compile(
-    r"\\(?P<escaped>[!-/:-@\[-`{-~])"
-    r"|(?P<fence>`+)(?P<code>.+?)(?P=fence)(?!`)"
-    r"|\*\*(?P<strong>(?:\\.|[^\\])+?)\*\*"
-    r"|\*(?!\s)(?P<emphasis>(?:\\.|[^\\*])+?)(?<!\s)\*"
-    r"|\[(?P<text>(?:\\.|[^\]\\])+)\]\((?P<address>[^)\s]+)\)"
-    r"|(?P<line><br>)",
-    re.DOTALL,
-)
+_BREAK = "<br>"
+_SCHEME = re.compile(r"([a-zA-Z][\w+.-]*):")
+_OPENED = '<div class="scroll" role="region" aria-label="table" tabindex="0"><table>\n'
 
 
 def plain(text: str) -> str:
@@ -46,7 +43,7 @@ def pipe_table(rows: Sequence[Sequence[str]]) -> str:
 def _cell(text: str) -> str:
     """Escape the bars that are not yet escaped."""
     text = re.sub(r"(\\.)|\|", lambda found: found[1] or r"\|", text.strip())
-    return "<br>".join(line.strip() for line in text.splitlines())
+    return _BREAK.join(line.strip() for line in text.splitlines())
 
 
 def slug(text: str) -> str:
@@ -56,165 +53,145 @@ def slug(text: str) -> str:
 
 def inline(text: str) -> str:
     """Convert what stands within a line or a cell."""
-    parts = []
-    at = 0
-    for found in _INLINE.finditer(text):
-        parts.append(escape(text[at : found.start()]))
-        parts.append(_construct(found))
-        at = found.end()
-    parts.append(escape(text[at:]))
-    return "".join(parts)
-
-
-def _construct(found: re.Match[str]) -> str:
-    part = found.groupdict()
-    if part["escaped"]:
-        return escape(part["escaped"])
-    if part["code"]:
-        return f"<code>{escape(part['code'].strip())}</code>"
-    if part["strong"]:
-        return f"<strong>{inline(part['strong'])}</strong>"
-    if part["emphasis"]:
-        return f"<em>{inline(part['emphasis'])}</em>"
-    if part["line"]:
-        return "<br>"
-    text = inline(part["text"])
-    scheme = re.match(r"([a-zA-Z][\w+.-]*):", part["address"])
-    if scheme and scheme[1].lower() not in ("http", "https", "mailto"):
-        return text  # a page runs no script
-    return f'<a href="{escape(part["address"])}">{text}</a>'
+    return _reader().renderInline(text)
 
 
 def headings(text: str) -> list[tuple[int, str, str]]:
     """List level, anchor and text of every heading outside fenced code."""
+    return _headings(_reader().parse(text))
+
+
+def _headings(tokens: Sequence[Token]) -> list[tuple[int, str, str]]:
     found = []
     seen: dict[str, int] = {}
-    for chunk in _chunks(text):
-        heading = _HEADING.match(chunk[0])
-        if heading:
-            anchor = slug(heading[2])
+    for token, content in pairwise(tokens):
+        if token.type == "heading_open":
+            anchor = slug(content.content)
             seen[anchor] = seen.get(anchor, 0) + 1
             if seen[anchor] > 1:
                 anchor = f"{anchor}-{seen[anchor]}"
-            found.append((len(heading[1]), anchor, heading[2]))
+            found.append((int(token.tag[1:]), anchor, content.content))
     return found
 
 
 def html(text: str, images: Mapping[str, str] | None = None) -> str:
     """Convert a whole text; ``images`` holds what to put for an image's address."""
-    anchors = iter(headings(text))
-    parts = []
-    for chunk in _chunks(text):
-        if _HEADING.match(chunk[0]):
-            level, anchor, title = next(anchors)
-            parts.append(f'<h{level} id="{anchor}">{inline(title)}</h{level}>')
-        else:
-            parts.append(_block(chunk, images or {}))
-    return "\n".join(parts)
+    reader = _reader()
+    tokens = reader.parse(text)
+    anchors = iter(_headings(tokens))
+    for token in tokens:
+        if token.type == "heading_open":
+            token.attrs["id"] = next(anchors)[1]
+        if token.type == "ordered_list_open":
+            token.attrs.setdefault("start", 1)
+    _shape_tables(tokens)
+    shown = _with_figures(tokens, images or {})
+    return str(reader.renderer.render(shown, reader.options, {})).rstrip("\n")
 
 
-def _block(chunk: list[str], images: Mapping[str, str]) -> str:
-    first = chunk[0]
-    image = _IMAGE.match(first)
-    if first.startswith("```"):
-        return f"<pre><code>{escape(chr(10).join(chunk[1:]))}</code></pre>"
-    if image:
-        address = image[2]
-        alt = re.sub(r"\\(.)", r"\1", image[1])
-        drawn = images.get(address, f'<img src="{escape(address)}" alt="{escape(alt)}">')
-        return f"<figure>{drawn}</figure>"
-    if len(chunk) > 1 and first.startswith("|") and _RULE_ROW.match(chunk[1]):
-        return _table(chunk)
-    item = _ITEM.match(first)
-    if item:
-        return _list(chunk, item[1])
-    return f"<p>{inline(chr(10).join(chunk))}</p>"
+def _with_figures(tokens: Sequence[Token], images: Mapping[str, str]) -> list[Token]:
+    """Put a figure in the place of every paragraph that is nothing but an image."""
+    shown = list(tokens)
+    for i, token in enumerate(tokens):
+        inner = token.children or []
+        if token.type == "inline" and [child.type for child in inner] == ["image"]:
+            address, alt = str(inner[0].attrs["src"]), inner[0].content
+            alt = re.sub(r"\\(.)", r"\1", alt)
+            drawn = images.get(address, f'<img src="{escape(address)}" alt="{escape(alt)}">')
+            figure = Token("html_block", "", 0, content=f"<figure>{drawn}</figure>\n")
+            nothing = Token("html_block", "", 0)
+            shown[i - 1 : i + 2] = [nothing, figure, nothing]
+    return shown
 
 
-def _list(chunk: list[str], start: str | None) -> str:
-    items: list[str] = []
-    for line in chunk:
-        item = _ITEM.match(line)
-        if item:
-            items.append(item[2])
-        else:
-            items[-1] += "\n" + line.strip()
-    inner = "\n".join(f"<li>{inline(item)}</li>" for item in items)
-    if start is None:
-        return f"<ul>\n{inner}\n</ul>"
-    return f'<ol start="{start}">\n{inner}\n</ol>'
-
-
-def _table(chunk: list[str]) -> str:
-    header, _, *rows = chunk
-    head = "".join(f'<th scope="col">{inline(cell)}</th>' for cell in _split(header))
-    body = []
-    for row in rows:
-        name, *cells = _split(row)
-        ours = ' class="ours"' if name.strip("*").startswith(OUR_MARK) else ""
-        inner = "".join(f"<td>{_cell_html(cell)}</td>" for cell in cells)
-        body.append(f'<tr{ours}><th scope="row">{inline(name)}</th>{inner}</tr>')
-    return (
-        '<div class="scroll" role="region" aria-label="table" tabindex="0"><table>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(body) + "\n</tbody></table></div>"
-    )
-
-
-def _cell_html(cell: str) -> str:
-    """Set the first line of a cell apart from those that explain it."""
-    first, line_break, rest = cell.partition("<br>")
-    return inline(first) + (f"<small>{inline(rest)}</small>" if line_break else "")
-
-
-def _split(row: str) -> list[str]:
-    """Split a table's row at the bars that are not escaped."""
-    inner = row.strip().removeprefix("|")
-    cells = re.split(r"(?<!\\)((?:\\\\)*)\|", inner)
-    joined = ["".join(pair) for pair in zip(cells[::2], [*cells[1::2], ""], strict=True)]
-    if joined and not joined[-1].strip():
-        joined.pop()
-    return [cell.strip().replace(r"\|", "|") for cell in joined]
-
-
-def _chunks(text: str) -> list[list[str]]:
-    """Split into blocks: at blank lines, at headings and images, and around fences."""
-    chunks: list[list[str]] = []
-    current: list[str] = []
-    fenced = False
-
-    def close() -> None:
-        nonlocal current
-        if current:
-            chunks.append(current)
-        current = []
-
-    for line in text.splitlines():
-        if fenced:
-            if line.startswith("```"):
-                fenced = False
-                close()
+def _shape_tables(tokens: Sequence[Token]) -> None:
+    """Give header cells a scope, name rows by their first cell, and mark our own."""
+    row, n_cells, in_body = None, 0, False
+    for i, token in enumerate(tokens):
+        token.block = token.block and token.type not in _WITHIN_ROW
+        if token.type in ("thead_open", "tbody_open"):
+            in_body = token.type == "tbody_open"
+        elif token.type == "tr_open":
+            row, n_cells = token, 0
+        elif token.type == "th_open":
+            token.attrs = {"scope": "col"}
+        elif token.type == "td_open" and in_body:
+            n_cells += 1
+            content = tokens[i + 1]
+            if n_cells == 1 and row is not None:
+                token.tag = tokens[i + 2].tag = "th"
+                token.attrs = {"scope": "row"}
+                if content.content.strip("*").startswith(OUR_MARK):
+                    row.attrs["class"] = "ours"
             else:
-                current.append(line)
-        elif line.startswith("```"):
-            close()
-            current, fenced = [line], True
-        elif not line.strip():
-            close()
-        elif _HEADING.match(line) or _IMAGE.match(line):
-            close()
-            chunks.append([line])
-        elif _starts_another_block(line, current):
-            close()
-            current = [line]
-        else:
-            current.append(line)
-    close()
-    return chunks
+                content.children = _first_line_apart(content.children or [])
 
 
-def _starts_another_block(line: str, current: list[str]) -> bool:
-    if not current:
+# so that a row of a table is a line of the page
+_WITHIN_ROW = ("tr_open", "th_open", "th_close", "td_open", "td_close")
+
+
+def _first_line_apart(children: Sequence[Token]) -> list[Token]:
+    """Set the first line of a cell apart from those that explain it."""
+    breaks = [i for i, child in enumerate(children) if child.type == "line_break"]
+    if not breaks:
+        return list(children)
+    small = [Token("html_inline", "", 0, content=tag) for tag in ("<small>", "</small>")]
+    return [*children[: breaks[0]], small[0], *children[breaks[0] + 1 :], small[1]]
+
+
+@cache
+def _reader() -> MarkdownIt:
+    """Markdown with tables and ``<br>``, without HTML, and with no link that runs a script."""
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    reader.validateLink = lambda url: True  # type: ignore[method-assign]  # see _link
+    reader.inline.ruler.before("autolink", "line_break", _read_break)
+    for name, rule in _RULES.items():
+        reader.add_render_rule(name, rule)
+    return reader
+
+
+def _read_break(state: StateInline, silent: bool) -> bool:
+    if not state.src.startswith(_BREAK, state.pos):
         return False
-    if line.startswith("|") != current[0].startswith("|"):
-        return True
-    return bool(_ITEM.match(line)) and not _ITEM.match(current[0])
+    if not silent:
+        state.push("line_break", "br", 0)
+    state.pos += len(_BREAK)
+    return True
+
+
+def _escaped(_: Any, tokens: Sequence[Token], i: int, *__: Any) -> str:
+    return escape(tokens[i].content)
+
+
+def _code(_: Any, tokens: Sequence[Token], i: int, *__: Any) -> str:
+    return f"<code>{escape(tokens[i].content.strip())}</code>"
+
+
+def _fence(_: Any, tokens: Sequence[Token], i: int, *__: Any) -> str:
+    content = tokens[i].content.removesuffix("\n")
+    return f"<pre><code>{escape(content)}</code></pre>\n"
+
+
+def _link(_: Any, tokens: Sequence[Token], i: int, *__: Any) -> str:
+    """Open or close a link; one that would run a script is only its text."""
+    opening = i
+    while tokens[opening].type != "link_open":  # links hold no links
+        opening -= 1
+    address = str(tokens[opening].attrs["href"])
+    scheme = _SCHEME.match(address)
+    if scheme and scheme[1].lower() not in ("http", "https", "mailto"):
+        return ""
+    return f'<a href="{escape(address)}">' if i == opening else "</a>"
+
+
+_RULES = {
+    "text": _escaped,
+    "code_inline": _code,
+    "fence": _fence,
+    "link_open": _link,
+    "link_close": _link,
+    "line_break": lambda *_: _BREAK,
+    "table_open": lambda *_: _OPENED,
+    "table_close": lambda *_: "</table></div>\n",
+}

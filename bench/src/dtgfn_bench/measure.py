@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int64s
+from dtgfn.evaluation import class_scores
 from dtgfn_bench.contract import TrainingRows
+from dtgfn_bench.methods import find_method
 
 Metrics = dict[str, float | None]
-
-_FLOOR = 1e-15  # a probability of zero for what happened would make every mean infinite
 
 
 def fit_and_time(
     method: str, settings: Mapping[str, Any], rows: TrainingRows, seed: int
 ) -> tuple[Any, float]:
     """Fit a method of the registry; the second value is the seconds it took."""
-    from dtgfn_bench.methods import find_method
-
     fit = find_method(method).fit
     begun = time.perf_counter()
     fitted = fit(rows, seed, **settings)
@@ -38,44 +36,17 @@ def measure_classifier(
     """Metrics of one fit on several sets of test rows; their names prefix the metrics."""
     fitted, seconds = fit_and_time(method, settings, rows, seed)
     metrics: Metrics = {"fit_seconds": seconds, "size": fitted.size()}
-    metrics["training_accuracy"] = accuracy(fitted.predict_proba(rows.X), rows.y)
+    metrics["training_accuracy"] = _accuracy(fitted.predict_proba(rows.X), rows.y)
     begun = time.perf_counter()
     for prefix, (X, y) in tests.items():
-        found = classification_metrics(fitted.predict_proba(X), y)
+        found = class_scores(fitted.predict_proba(X), y)
         metrics |= {f"{prefix}{name}": value for name, value in found.items()}
     metrics["predict_seconds"] = time.perf_counter() - begun
     return metrics
 
 
-def classification_metrics(probability: Floats, truth: Int64s) -> Metrics:
-    """Accuracy, log loss, Brier score and calibration error of class probabilities."""
-    right = probability[np.arange(len(truth)), truth]
-    wanted = np.eye(probability.shape[1])[truth]
-    return {
-        "accuracy": accuracy(probability, truth),
-        "log_loss": float(-np.log(np.clip(right, _FLOOR, 1)).mean()),
-        "brier": float(((probability - wanted) ** 2).sum(axis=1).mean()),
-        "calibration_error": calibration_error(probability, truth),
-    }
-
-
-def accuracy(probability: Floats, truth: Int64s) -> float:
-    """Share of rows whose most probable class is the right one."""
+def _accuracy(probability: Floats, truth: Int64s) -> float:
     return float((probability.argmax(axis=1) == truth).mean())
-
-
-def calibration_error(probability: Floats, truth: Int64s, n_bins: int = 10) -> float:
-    """Mean distance of confidence and accuracy over equal bins of the confidence.
-
-    >>> calibration_error(np.array([[0.8, 0.2]] * 5), np.array([0, 0, 0, 0, 1]))
-    0.0
-    """
-    confidence = probability.max(axis=1)
-    hit = probability.argmax(axis=1) == truth
-    bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    gaps = np.zeros(n_bins)
-    np.add.at(gaps, bins, confidence - hit)
-    return float(np.round(np.abs(gaps).sum() / len(truth), 15))
 
 
 def detection_metrics(scores: Floats, training_scores: Floats, anomalous: Int64s) -> Metrics:

@@ -19,9 +19,9 @@ from dtgfn_bench.plots import NEEDS_MATPLOTLIB, new_figure
 
 @dataclass(frozen=True)
 class Header:
-    """What a page says of itself: how to get it again, on what it was measured, and when.
+    """What a page says of itself: how to get it again, on what it was measured, when, by what.
 
-    ``state`` says how much of it has been measured, and by which code.
+    ``state`` says how much of it has been measured, and with which revisions.
     """
 
     title: str
@@ -30,6 +30,7 @@ class Header:
     date: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     state: str = ""
+    commit: str = ""
 
 
 def write_page(
@@ -77,7 +78,7 @@ def markdown_page(
     name: str, header: Header, blocks: Sequence[Block], notes: str, drawings: Mapping[str, str]
 ) -> str:
     """Return the page as Markdown; figures that are in ``drawings`` are files beside it."""
-    parts = [f"# {plain(header.title)}", _facts(header)]
+    parts = [f"# {plain(header.title)}", facts(header)]
     if notes.strip():
         parts.append(notes.strip())
     for block in blocks:
@@ -112,18 +113,21 @@ def html_page(name: str, text: str, drawings: Mapping[str, str]) -> str:
     return _FRAME.format(title=shown_title, style=_STYLE, body=body)
 
 
-def _facts(header: Header) -> str:
-    facts = [f"- Command: `{header.command}`"]
+def facts(header: Header) -> str:
+    """Return what a page says of itself as a list of Markdown."""
+    lines = [f"- Command: `{header.command}`"]
     if header.machine:
-        facts.append(f"- Machine: {plain(header.machine)}")
+        lines.append(f"- Machine: {plain(header.machine)}")
     if header.date:
-        facts.append(f"- Date: {plain(header.date)}")
+        lines.append(f"- Date: {plain(header.date)}")
+    if header.commit:
+        lines.append(f"- Commit: {plain(header.commit)}")
     if header.versions:
         versions = ", ".join(f"{name} {number}" for name, number in header.versions.items())
-        facts.append(f"- Versions: {plain(versions)}")
+        lines.append(f"- Versions: {plain(versions)}")
     if header.state:
-        facts.append(f"- Measured: {plain(header.state)}")
-    return "\n".join(facts)
+        lines.append(f"- Measured: {plain(header.state)}")
+    return "\n".join(lines)
 
 
 def _image(name: str, figure: Figure, drawings: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from dtgfn.plots.colours import DASHES, FAINT, INK, MARKERS, OTHERS, OURS, PAPER
 from dtgfn_bench.statistics import Ranks
 
-NEEDS_MATPLOTLIB = "Drawing figures needs matplotlib: pip install 'dtgfn[bench]'."
+NEEDS_MATPLOTLIB = "Drawing figures needs matplotlib: pip install dtgfn-bench."
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,12 @@ def critical_difference(figure: Any, ranks: Ranks, ours: Collection[str] = ()) -
         left = at < n_left
         y = top + 0.5 + (at if left else n_methods - 1 - at)
         _named_rank(axes, name, rank, y, 1 if left else n_methods, width, name in ours)
-    place = dict(zip(ranks.names, ranks.mean_rank, strict=True))
+    rank_of = dict(zip(ranks.names, ranks.mean_rank, strict=True))
     for group, level in zip(ranks.groups, levels, strict=True):
         y = 0.7 + 0.55 * level
         reach = 0.012 * width
         axes.plot(
-            [place[group[0]] - reach, place[group[-1]] + reach],
+            [rank_of[group[0]] - reach, rank_of[group[-1]] + reach],
             [y, y],
             color=INK,
             linewidth=4.5,
@@ -222,14 +222,14 @@ def _named_rank(
 
 def _bar_levels(ranks: Ranks) -> list[int]:
     """Give each bar the first level where it touches no bar before it."""
-    place = dict(zip(ranks.names, ranks.mean_rank, strict=True))
+    rank_of = dict(zip(ranks.names, ranks.mean_rank, strict=True))
     gap = 0.04 * len(ranks.names)
     ends: list[float] = []
     levels = []
     for group in ranks.groups:
-        start = place[group[0]]
+        start = rank_of[group[0]]
         level = next((at for at, end in enumerate(ends) if end + gap < start), len(ends))
-        ends[level : level + 1] = [place[group[-1]]]
+        ends[level : level + 1] = [rank_of[group[-1]]]
         levels.append(level)
     return levels
 
@@ -277,7 +277,7 @@ def _name_points(figure: Any, axes: Any, points: Sequence[Point]) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas: Any = FigureCanvasAgg(figure)
-    canvas.draw()  # so that places in pixels are known
+    canvas.draw()  # so that positions in pixels are known
     renderer = canvas.get_renderer()
     dots = [axes.transData.transform((point.size, point.score)) for point in points]
     taken: list[Any] = []

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import math
 import os
-import platform
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,10 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dtgfn_bench.contract import Method
 from dtgfn_bench.experiment import Cell, Experiment, Record
-from dtgfn_bench.store import Store, cell_identity
-from dtgfn_bench.versions import function_version, library_version, method_version
+from dtgfn_bench.keys import current_key, current_revisions, library_versions
+from dtgfn_bench.methods import METHODS
+from dtgfn_bench.origin import commit, machine_class
+from dtgfn_bench.store import Store
 
 # done, of how many, the last record, seconds left by the measured pace
 Report = Callable[[int, int, Record, float], None]
@@ -28,7 +27,7 @@ Report = Callable[[int, int, Record, float], None]
 class Plan:
     """What a run has to do: cells to measure with their keys, and an estimate of the seconds."""
 
-    pending: list[tuple[Cell, str, str]]
+    pending: list[tuple[Cell, str]]
     n_cells: int
     seconds: float | None
 
@@ -58,12 +57,11 @@ def make_plan(experiment: Experiment, cells: Sequence[Cell], store: Store, n_job
     expected = _expected_seconds(store)
     pending = []
     for cell in cells:
-        version = cell_version(experiment, cell)
-        key = cell_key(cell, version)
+        key = current_key(experiment, cell)
         known = store.get(key)
         if known is None or known.status != "done":
-            pending.append((cell, key, version))
-    known_seconds = [expected.get((cell.method, cell.table)) for cell, _, _ in pending]
+            pending.append((cell, key))
+    known_seconds = [expected.get((cell.method, cell.table)) for cell, _ in pending]
     total = sum(seconds for seconds in known_seconds if seconds is not None)
     pending.sort(key=lambda item: -expected.get((item[0].method, item[0].table), float("inf")))
     complete = None not in known_seconds
@@ -81,27 +79,13 @@ def _expected_seconds(store: Store) -> dict[tuple[str, str], float]:
     return {name: sum(values) / len(values) for name, values in found.items()}
 
 
-def cell_version(experiment: Experiment, cell: Cell) -> str:
-    """Digest of the code that a cell's numbers depend on."""
-    from dtgfn_bench.methods import METHODS
-
-    protocol = function_version(experiment.measure)
-    method = METHODS.get(cell.method)
-    return protocol if method is None else f"{protocol}-{method_version(method)}"
-
-
-def cell_key(cell: Cell, version: str) -> str:
-    """Key of a cell measured by one version of the code."""
-    return hashlib.sha256(f"{cell_identity(cell)}{version}".encode()).hexdigest()[:16]
-
-
 def run_cells(
     experiment: Experiment, plan: Plan, store: Store, n_jobs: int, report: Report
 ) -> list[Record]:
     """Measure what is pending; every record is in the store before the next is reported."""
     begun = time.perf_counter()
     records = []
-    tasks = [(experiment.name, cell, key, version) for cell, key, version in plan.pending]
+    tasks = [(experiment.name, cell, key) for cell, key in plan.pending]
     for record in _in_parallel(tasks, n_jobs):
         store.add(record)
         records.append(record)
@@ -135,25 +119,25 @@ def _in_parallel(tasks: list[tuple[Any, ...]], n_jobs: int) -> Iterator[Record]:
         yield from Parallel(n_jobs=n_jobs, batch_size=1)(delayed(_measure)(*task) for task in batch)
 
 
-def _measure(name: str, cell: Cell, key: str, version: str) -> Record:
+def _measure(name: str, cell: Cell, key: str) -> Record:
     """Measure one cell in this process, on one thread; a failure becomes a record too."""
     import torch
     from threadpoolctl import threadpool_limits
 
     from dtgfn_bench.experiments import find_experiment
-    from dtgfn_bench.methods import METHODS
 
+    experiment, method = find_experiment(name), METHODS.get(cell.method)
     record = Record(
         cell=cell,
         key=key,
-        version=version,
+        revisions=current_revisions(experiment, cell),
         status="missing",
         metrics={},
         machine=machine_class(),
         date=datetime.date.today().isoformat(),
+        libraries=library_versions(method),
+        commit=commit(),
     )
-    method = METHODS.get(cell.method)
-    record = replace(record, libraries=library_versions(method))
     reason = method.missing() if method is not None else None
     if reason is not None:
         return replace(record, reason=reason)
@@ -163,7 +147,7 @@ def _measure(name: str, cell: Cell, key: str, version: str) -> Record:
     try:
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            metrics = find_experiment(name).measure(cell)
+            metrics = experiment.measure(cell)
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return replace(record, status="failed", reason=reason)
@@ -184,16 +168,3 @@ def _finite(metrics: Mapping[str, float | None]) -> dict[str, float | None]:
         name: None if value is None or not math.isfinite(value) else value
         for name, value in metrics.items()
     }
-
-
-def machine_class() -> str:
-    """The kind of machine, without its name."""
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-
-
-def library_versions(method: Method | None) -> str:
-    """Versions of what a method's numbers depend on."""
-    names = ["Python", "numpy", "scikit-learn", "torch", *(method.needs if method else ())]
-    told = {name: library_version(name) for name in names[1:]}
-    versions = {"Python": platform.python_version(), **told}
-    return ", ".join(f"{name} {version}" for name, version in versions.items())

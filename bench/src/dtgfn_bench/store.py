@@ -12,15 +12,11 @@ from typing import Any, BinaryIO
 
 from dtgfn._support.atomic_write import write_atomically
 from dtgfn_bench.experiment import Cell, Record
+from dtgfn_bench.keys import cell_identity
 
 
 class StoreError(ValueError):
     """A file of records that cannot be read."""
-
-
-def cell_identity(cell: Cell) -> str:
-    """A cell as text, the same for the same cell whatever the code version."""
-    return json.dumps(asdict(cell), sort_keys=True)
 
 
 class Store:
@@ -56,7 +52,7 @@ class Store:
         self._records[record.key] = record
 
     def newest(self) -> list[Record]:
-        """The last record of every cell, whichever code version made it."""
+        """The last record of every cell, whichever revision made it."""
         latest = {cell_identity(record.cell): record for record in self._records.values()}
         return list(latest.values())
 

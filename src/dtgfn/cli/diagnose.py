@@ -74,7 +74,8 @@ def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosteri
     import numpy as np
 
     from dtgfn._support.progress import progress_bar
-    from dtgfn.engines import BudgetExceeded, Run, infer_exact
+    from dtgfn.engines import Run, infer_exact
+    from dtgfn.engines.contract import BudgetExceeded
 
     if posterior.engine == "exact":
         return None

@@ -1,9 +1,9 @@
 """The estimators' parameters as flags: one row each, and how their text is read.
 
-What is often set of their ``options`` has a flag, too. ``tests/cli/test_cli_parameters.py`` holds
-this table against the estimators' signatures, so that none is forgotten and no default is told
-wrongly. It is not derived from them at run time, because
-importing the estimators takes longer than a person waits for ``--help``.
+What is often set of their ``options`` has a flag, too. ``tests/cli/test_parameters.py`` holds this
+table against the estimators' signatures, so that none is forgotten and no default is told wrongly.
+It is not derived from them at run time, because importing the estimators takes longer than a person
+waits for ``--help``.
 """
 
 from __future__ import annotations

@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING
 from dtgfn._support.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from dtgfn.engines.contract import BudgetExceeded as BudgetExceeded
     from dtgfn.engines.contract import Engine as Engine
     from dtgfn.engines.contract import Run as Run
     from dtgfn.engines.exact.engine import ExactOptions as ExactOptions
     from dtgfn.engines.exact.engine import ExactSolution as ExactSolution
     from dtgfn.engines.exact.engine import infer_exact as infer_exact
     from dtgfn.engines.gfn.callbacks import Callback as Callback
+    from dtgfn.engines.gfn.callbacks import MLflowTracker as MLflowTracker
+    from dtgfn.engines.gfn.callbacks import TensorBoardTracker as TensorBoardTracker
+    from dtgfn.engines.gfn.callbacks import WandbTracker as WandbTracker
     from dtgfn.engines.gfn.settings import Settings as Settings
-    from dtgfn.engines.gfn.trackers import MLflowTracker as MLflowTracker
-    from dtgfn.engines.gfn.trackers import TensorBoardTracker as TensorBoardTracker
-    from dtgfn.engines.gfn.trackers import WandbTracker as WandbTracker
     from dtgfn.engines.mcmc.engine import McmcOptions as McmcOptions
     from dtgfn.engines.mcmc.engine import infer_mcmc as infer_mcmc
-    from dtgfn.engines.registry import ENGINES as ENGINES
     from dtgfn.engines.registry import find_engine as find_engine
     from dtgfn.engines.smc.engine import SmcOptions as SmcOptions
     from dtgfn.engines.smc.engine import infer_smc as infer_smc
@@ -36,22 +34,18 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "engines.contract": (
-            "BudgetExceeded",
             "Engine",
             "Run",
         ),
-        "engines.registry": (
-            "ENGINES",
-            "find_engine",
-        ),
+        "engines.registry": ("find_engine",),
         "engines.exact.engine": (
             "ExactOptions",
             "ExactSolution",
             "infer_exact",
         ),
         "engines.gfn.settings": ("Settings",),
-        "engines.gfn.callbacks": ("Callback",),
-        "engines.gfn.trackers": (
+        "engines.gfn.callbacks": (
+            "Callback",
             "MLflowTracker",
             "TensorBoardTracker",
             "WandbTracker",

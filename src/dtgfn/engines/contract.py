@@ -55,7 +55,7 @@ class Run:
 
 
 class Engine(Protocol[OptionsT]):
-    """An engine; ``dtgfn.engines.ENGINES`` has all of them by name.
+    """An engine; ``dtgfn.engines.find_engine`` has all of them by name.
 
     ``option_names`` are the keywords that only this engine knows; ``read_options`` checks what a
     user gave of them, one sentence for each that is not usable, and ``infer`` takes the result.

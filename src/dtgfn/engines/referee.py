@@ -1,9 +1,10 @@
 """A referee for samplers: what a little exact work proves of the posterior they drew from.
 
 Chains can agree on one wrong mode, sweeps on one wrong evidence, and nothing that they drew shows
-it. So the row sets that hold most by their look-ahead are summed as the GFlowNet sums them, without
-any guess and up to a fixed amount of work. That bounds log Z, and from below the share of trees
-that split first on each column. On small problems both bounds meet, and are exact.
+it. So a little exact work is done beside them, in proportion to the trees that are judged. Where it
+is enough to sum over all trees, their columns and sizes are held against the exact ones too.
+Elsewhere the row sets that hold most by their look-ahead are summed, without any guess: that bounds
+log Z, and from below the share of trees that split first on each column.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
-from dtgfn._support.parallel import Threads, count_threads
+from dtgfn._support.parallel import Runner, Threads, count_threads, run_at_once
 from dtgfn.engines.contract import Run
-from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn.engines.rowsets.graph import Edges, RowSets, count_edges, expand, root_row_set
+from dtgfn.engines.rowsets.inside import level_values
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import Problem, make_problem
+from dtgfn.engines.rowsets.tails import edge_log_weights, tail_values
 from dtgfn.trees.batch import TreeBatch, distinct_trees
 from dtgfn.trees.score import Rows, Score
 
@@ -40,21 +44,79 @@ class Bounds:
         Bounds of log Z.
     first_split : float64 [n_columns + 1]
         At least this share of the posterior splits first on each column; the last one never splits.
+    inclusion : float64 [n_columns] or None
+        P(a tree uses a column), if the sum is complete.
+    size : float64 [L] or None
+        P(number of splits), likewise.
 
     """
 
     floor: float
     ceiling: float
     first_split: Floats
+    inclusion: Floats | None = None
+    size: Floats | None = None
 
 
 def bound_posterior(
     rows: Rows, score: Score, column: Int32s, n_columns: int, n_jobs: int, n_trees: int = 1000
 ) -> Bounds:
-    """Look at as many row sets as is fair to the work that so many trees were, and bound."""
+    """Do as much exact work as is fair to the work that so many trees were."""
     problem = make_problem(rows, score, column, n_columns)
+    complete = sum_all(problem, column, n_columns, Threads(n_jobs), n_trees * WORK)
+    return bound_sums(problem, column, n_columns, n_jobs, n_trees) if complete is None else complete
+
+
+def sum_all(
+    problem: Problem, column: Int32s, n_columns: int, run: Runner, work: float
+) -> Bounds | None:
+    """Sum over all trees, from the root down and up again; None if that is more than ``work``."""
+    max_depth = problem.score.max_depth
+    # One tail only: it is enough for problems this small, and leaves first splits to look at.
+    n_steps = max(max_depth - 1, 0)
+    levels, edges = [root_row_set(problem)], list[Edges]()
+    for _ in range(n_steps):
+        counts = count_edges(problem, levels[-1], run)
+        n_edges = float(counts.sum(dtype=np.int64))
+        work -= count_cells(problem, levels[-1]) + n_edges * problem.n_words
+        # Every cut has two children, most of which are new, and those are to be summed too.
+        if work < 2 * n_edges * problem.feature.size:
+            return None
+        found, children = expand(problem, levels[-1], run_at_once, counts)
+        edges.append(found)
+        levels.append(children)
+        if work < count_cells(problem, children):
+            return None
+    values = [tail_values(problem, levels[-1], max_depth - n_steps, run)]
+    for depth in range(n_steps - 1, -1, -1):
+        here = level_values(problem, levels[depth], edges[depth], values[0], max_depth - depth, run)
+        values.insert(0, here)
+    root = values[0]
+    log_z = float(root.log_z[0])
+    first = np.zeros(n_columns + 1)
+    if n_steps:
+        weight = np.empty(edges[0].feature.size)
+        edge_log_weights(0, 1, edges[0], values[1].log_z, 0, problem.loops, weight)
+        share = (edges[0].high - edges[0].low) * np.exp(weight - log_z)
+        np.add.at(first, column[problem.feature[edges[0].feature]], share)
+        first[-1] = root.size[0, 0]
+    return Bounds(log_z, log_z, first, np.clip(1.0 - root.absent[0], 0.0, 1.0), root.size[0])
+
+
+def count_cells(problem: Problem, sets: RowSets) -> float:
+    """What the loops look at to list the cuts of row sets, or to sum over them."""
+    n_rows = float(np.bitwise_count(sets.bits).sum())
+    per_row = problem.feature.size * problem.loops.sums.shape[1]
+    return n_rows * per_row + len(sets) * (problem.max_cuts + problem.n_words)
+
+
+def bound_sums(
+    problem: Problem, column: Int32s, n_columns: int, n_jobs: int, n_trees: int
+) -> Bounds:
+    """Look at the row sets that hold most by their look-ahead, as many as can be afforded."""
+    score = problem.score
     # At depth 2 one tail is enough, and leaves first splits to look at.
-    graph = Graph(problem, 2 if score.max_depth > 2 else 1, Threads(n_jobs))
+    graph = PartialGraph(problem, 2 if score.max_depth > 2 else 1, Threads(n_jobs))
     rng = np.random.default_rng(0)
     look_at(graph, 0, np.zeros(1, np.int64))
     n_left = affordable_nodes(problem, n_trees)
@@ -64,7 +126,7 @@ def bound_posterior(
         n_new = 0
         for depth, nodes, cuts in frontier:
             n_new += look_at(graph, depth + 1, np.unique(graph.reach(depth, nodes, cuts)))
-        graph.settle_all(remember=True, hope=False)
+        graph.update_all(remember=True, optimistic=False)
         n_left -= max(n_new, 1)
     floor, ceiling = graph.bounds()
     return Bounds(floor, ceiling, first_split(graph, ceiling, column, n_columns))
@@ -77,14 +139,14 @@ def affordable_nodes(problem: Problem, n_trees: int) -> int:
     return int(np.clip(n_trees * WORK / max(pairs + cells, 1.0), 1, MOST_NODES))
 
 
-def look_at(graph: Graph, depth: int, nodes: Int64s) -> int:
+def look_at(graph: PartialGraph, depth: int, nodes: Int64s) -> int:
     """Make nodes known by their look-ahead, and return how many were not."""
-    new = graph.look_at(depth, nodes)
-    graph.settle(depth, new, remember=True, hope=False)
+    new = graph.expand(depth, nodes)
+    graph.update(depth, new, remember=True, optimistic=False)
     return int(new.size)
 
 
-def first_split(graph: Graph, ceiling: float, column: Int32s, n_columns: int) -> Floats:
+def first_split(graph: PartialGraph, ceiling: float, column: Int32s, n_columns: int) -> Floats:
     """Shares that trees split first on each column at least, and that they do not split."""
     least = np.zeros(n_columns + 1)
     root = graph.levels[0]
@@ -93,7 +155,7 @@ def first_split(graph: Graph, ceiling: float, column: Int32s, n_columns: int) ->
     least[-1] = math.exp(min(float(root.stop[0]) - ceiling, 0.0))
     cuts = slice(int(root.start[0]), int(root.start[0] + root.n_cuts[0]))
     source = column[graph.problem.feature[root.cuts.feature[cuts]]]
-    # Without hope, the flow through a cut is a sum over trees that are known.
+    # Without optimism, the flow through a cut is a sum over trees that are known.
     np.add.at(least, source, np.exp(np.minimum(root.cuts.logit[cuts] - ceiling, 0.0)))
     return least
 
@@ -122,13 +184,16 @@ def judge_draws(
     score: Score,
     run: Run,
     n_effective: float,
+    n_claimed: float | None = None,
 ) -> dict[str, float]:
     """Hold trees that count alike against the bounds; plain numbers for ``diagnostics``.
 
     ``missed`` is a share of the posterior that is proven to be missing among the trees, beyond what
     so many independent draws may miss by chance (four standard errors): that splits first on
     some column where they do not, or that they seem to hold, by how often they come again, and do
-    not. Tables on which even the root is much work are not judged.
+    not. ``off``, where the sum is complete, is how far the use of some column or the sizes are from
+    the exact ones, beyond the errors of as many draws as the engine claims by its largest effective
+    sample size (``n_effective`` if None). Tables whose root is much work are not judged.
     """
     if rows.codes.size > MOST_CELLS:
         return {}
@@ -139,7 +204,8 @@ def judge_draws(
     source = np.where(first >= 0, column[np.maximum(first, 0)] if column.size else 0, n_columns)
     found = np.bincount(source, minlength=n_columns + 1) / len(trees)
     least, n_independent = bounds.first_split, max(min(n_effective, len(trees)), 1.0)
-    chance = 4 * np.sqrt(least * (1 - least) / n_independent)
+    # A sum may exceed one by rounding.
+    chance = 4 * np.sqrt(np.maximum(least * (1 - least), 0.0) / n_independent)
     first_missed = float(np.max(least - found - chance))
     seeming = seeming_share(trees) - 2 / math.sqrt(n_independent)
     again_missed = seeming - held_share(trees, log_reward / score.temperature, bounds.floor)
@@ -149,4 +215,32 @@ def judge_draws(
     }
     if math.isfinite(bounds.ceiling):
         diagnostics["referee_ceiling"] = bounds.ceiling
+    if bounds.inclusion is not None and bounds.size is not None:
+        n_claimed = n_independent if n_claimed is None else min(n_claimed, len(trees))
+        diagnostics["off"] = max(
+            beyond_chance(column_use(trees, column, n_columns), bounds.inclusion, n_claimed),
+            beyond_chance(*cumulated(trees.n_splits, bounds.size), n_claimed),
+        )
     return diagnostics
+
+
+def column_use(trees: TreeBatch, column: Int32s, n_columns: int) -> Floats:
+    """Share of trees [n_columns] that use each column."""
+    used = np.zeros((len(trees), n_columns))
+    tree, node = np.nonzero(trees.feature >= 0)
+    used[tree, column[trees.feature[tree, node]]] = 1.0
+    return np.asarray(used.mean(axis=0))
+
+
+def cumulated(n_splits: Int32s, size: Floats) -> tuple[Floats, Floats]:
+    """P(at most s splits) among trees, and by the exact distribution."""
+    n_sizes = max(size.size, int(n_splits.max(initial=0)) + 1)
+    drawn = np.bincount(n_splits, minlength=n_sizes) / len(n_splits)
+    return np.cumsum(drawn), np.cumsum(np.pad(size, (0, n_sizes - size.size)))
+
+
+def beyond_chance(drawn: Floats, exact: Floats, n_draws: float) -> float:
+    """How far shares are from the exact ones, beyond four standard errors of so many draws."""
+    p = np.clip(exact, 0.0, 1.0)
+    distance = np.abs(drawn - p) - 4 * np.sqrt(p * (1 - p) / max(n_draws, 1.0))
+    return max(float(distance.max(initial=0.0)), 0.0)

@@ -16,7 +16,7 @@ from dtgfn.engines.contract import Engine
 
 # Modules that have the engine as ``ENGINE``; none of them imports torch before it infers.
 ENGINE_HOMES = {
-    "gfn": "dtgfn.engines.gfn_adaptor",
+    "gfn": "dtgfn.engines.gfn.engine",
     "exact": "dtgfn.engines.exact.engine",
     "mcmc": "dtgfn.engines.mcmc.engine",
     "smc": "dtgfn.engines.smc.engine",
@@ -55,6 +55,7 @@ def find_engine(name: str, parameter: str = "engine") -> Engine[Any]:
     Returns
     -------
     Engine
+        Which has a name, names of options, and ``infer``.
 
     Examples
     --------

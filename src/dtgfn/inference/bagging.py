@@ -111,7 +111,7 @@ def infer_bagged(
     Parameters
     ----------
     engine : Engine
-        One of ``dtgfn.engines.ENGINES``.
+        As ``dtgfn.engines.find_engine`` returns it.
     rows : Rows
         Coded training rows, their targets and weights.
     score : Score

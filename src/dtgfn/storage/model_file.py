@@ -15,7 +15,7 @@ from dtgfn._support.archive_writing import write_archive
 from dtgfn._support.checks import check_choice, check_flag, check_whole
 from dtgfn._version import __version__
 from dtgfn.data.tables import listing
-from dtgfn.engines import ENGINES
+from dtgfn.engines.registry import ENGINES
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN, PosteriorEstimator
 from dtgfn.posterior.prediction import WEIGHTINGS

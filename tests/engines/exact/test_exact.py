@@ -13,6 +13,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import chi2
 from sklearn import datasets
 from sklearn.model_selection import train_test_split
+from thoroughness import diagonal
 
 import dtgfn
 from dtgfn.engines.rowsets import problem
@@ -142,11 +143,9 @@ def large_case(shape: str, prior=0.7, weights: str = "ones", seed: int = 3) -> C
     return Case(codes, labels, 2, weight, max_depth=depth, split_penalty=prior)
 
 
-@pytest.mark.parametrize("shape", LARGE)
 @pytest.mark.parametrize(
-    ("prior", "weights", "by_table"),
-    [(0.7, "ones", True), (0.7, "fractional", False), ("bcart", "ones", False)],
-    ids=["table", "formula", "bcart"],
+    ("shape", "prior", "weights", "by_table"),
+    diagonal(LARGE, [(0.7, "ones", True), (0.7, "fractional", False), ("bcart", "ones", False)]),
 )
 def test_exact_equals_the_sum_over_all_trees_on_larger_tables(shape, prior, weights, by_table):
     case = large_case(shape, prior, weights)
@@ -424,9 +423,11 @@ def test_no_rows_to_predict_give_no_predictions():
 
 
 def test_no_trees_to_draw_is_a_posterior_without_samples():
-    posterior = infer(large_case("three features"), n_trees=0)
+    case = large_case("three features")
+    posterior, sampled = infer(case, n_trees=0), infer(case)
     assert len(posterior.trees) == 0
-    assert math.isfinite(posterior.log_evidence)
+    assert posterior.log_evidence == pytest.approx(sampled.log_evidence, rel=1e-12)
+    assert posterior.best_log_reward == sampled.best_log_reward
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)

@@ -67,7 +67,7 @@ def render(records: Sequence[Record]) -> list[Block]:
         (record.cell.variant["depth"], record.cell.variant["features"]): record
         for record in records
     }
-    done = {place: record for place, record in found.items() if record.status == "done"}
+    done = {shape: record for shape, record in found.items() if record.status == "done"}
     failed = [record.reason for record in found.values() if record.status != "done"]
     note = (
         "Trees of at most d levels of splits over p binary features. The sum over levels equals "

@@ -41,7 +41,7 @@ RIVALS = (
 METHOD_NAMES = (*RIVALS, *OURS)
 NOTE = (
     "The label is the XOR of two binary features of 1000 rows, a fifth of which is held out. The "
-    "columns' order is random, so that no method gains from the place of these two. The paper "
+    "columns' order is random, so that no method gains from where these two stand. The paper "
     "prints no numbers, only a plot of up to 18 noise features, in which DT-GFN stays at 1.0 while "
     "the greedy forest and SMC fall. With 1000 noise features there is one seed, and our GFlowNet "
     "has 5 steps and draws 100 trees."
@@ -138,13 +138,13 @@ def _series(records: Sequence[Record], name: str, label: str) -> Series:
         if record.cell.method == name and record.status == "done":
             found.setdefault(record.cell.variant["noise"], []).append(record.metrics["accuracy"])
     counts = sorted(found)
-    told = [summary(found[n_noise]) for n_noise in counts]
+    means = [summary(found[n_noise]) for n_noise in counts]
     return Series(
         label,
         [float(2 + n_noise) for n_noise in counts],
-        [one.mean for one in told],
-        [one.mean - one.spread for one in told],
-        [one.mean + one.spread for one in told],
+        [one.mean for one in means],
+        [one.mean - one.spread for one in means],
+        [one.mean + one.spread for one in means],
         ours=name in OURS,
     )
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +15,20 @@ import torch
 
 from dtgfn._support.archive import Contents, StorageError, read_archive
 from dtgfn._support.archive_writing import write_archive
-from dtgfn.engines.gfn.replay import buffer_from_arrays
-from dtgfn.engines.gfn.settings import Settings
-from dtgfn.engines.gfn.state import TrainState, first_difference
-from dtgfn.trees.score import Rows, Score, merge_rows
+from dtgfn.engines.gfn.settings import Checkpoint, Settings
+from dtgfn.engines.gfn.state import (
+    TrainState,
+    buffer_from_arrays,
+    data_fingerprint,
+    first_difference,
+)
+from dtgfn.trees.score import Rows, Score
 
 Arrays = dict[str, npt.NDArray[Any]]
 KIND = "training checkpoint"
-VERSION = 1
+VERSION = 2
 LARGEST_WEIGHT = 1e9  # beyond, what a network says overflows
 LARGEST_MOMENT = 1e30
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where and how often training is saved; it is also saved when it ends."""
-
-    path: str | Path
-    every_steps: int | None = None
-    every_seconds: float | None = 60.0
-
-
-def data_fingerprint(rows: Rows, score: Score) -> str:
-    """Name the target: equal exactly for equal tables (in any order of rows) and equal scores."""
-    merged = merge_rows(rows)
-    digest = hashlib.sha256(repr((score, merged.codes.shape)).encode())
-    for array in (merged.codes, merged.target, merged.weight):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 class Saver:
@@ -78,8 +63,8 @@ class Saver:
 
     def save(self, state: TrainState) -> None:
         """Save; a disk that has become full ends no training."""
-        if not state.whole:
-            return  # the file keeps the last whole step
+        if not state.between_steps:
+            return  # the file keeps the last complete step
         try:
             write(self.plan.path, state, self.fingerprint)
         except StorageError as error:

@@ -1,7 +1,13 @@
 """Training objectives: what makes all balance residuals vanish.
 
-Each is a function (residuals, shape) -> scalar loss. With delta_t the residuals of a trajectory
-(see ``sampler.py``), D = sum_t delta_t its sum and g the loss shape::
+Notation, as in the literature: states s, forward policy P_F, backward policy P_B, state flow F with
+F(s0) = Z and F(terminal) = R^(1/temperature). A transition s -> s' is balanced when its
+residual is zero::
+
+    delta = log F(s) + log P_F(s' | s) - log F(s') - log P_B(s | s')
+
+An objective is a function (residuals, shape) -> scalar loss. With delta_t the residuals of a
+trajectory, D = sum_t delta_t its sum and g the loss shape::
 
     tb       g(D)                                 Malkin et al. 2022; Z is a parameter
     vargrad  g(D - mean of D over the batch)      Richter et al. 2020, Zhang et al. 2023; no Z
@@ -22,12 +28,53 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dtgfn.engines.gfn.sampler import Residuals
-
 Shape = Callable[[Tensor], Tensor]
 
 SUBTB_DECAY = 0.9
 FAR = 5.0  # beyond, cosh and linex go on as straight lines: gradients stay bounded
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Balance residuals of B trajectories with at most K transitions each.
+
+    Attributes
+    ----------
+    delta : [B, K]
+        Residual of each transition, with gradient; 0 where there is none. The first one of a
+        trajectory holds log Z, so the sum over a row is the trajectory's residual.
+    mask : bool [B, K]
+        Which transitions exist.
+    end : int64 [B, K] or None
+        Transitions i..end-1 belong together: the part of the tree below a decision (fixed order).
+        None when the trajectory is a chain and every stretch i..j belongs together (free order).
+
+    """
+
+    delta: Tensor
+    mask: Tensor
+    end: Tensor | None = None
+
+
+def join_residuals(parts: list[Residuals]) -> Residuals:
+    """Put residuals under one another, so that every trajectory counts the same."""
+    if len(parts) == 1:
+        return parts[0]
+    width = max(part.delta.shape[1] for part in parts)
+
+    def padded(values: Tensor) -> Tensor:
+        return torch.nn.functional.pad(values, (0, width - values.shape[1]))
+
+    ends: list[Tensor] = []
+    for part in parts:
+        if part.end is not None:
+            nothing = torch.arange(width, device=part.end.device)  # an empty stretch
+            ends.append(torch.where(padded(part.mask), padded(part.end), nothing))
+    return Residuals(
+        delta=torch.cat([padded(part.delta) for part in parts]),
+        mask=torch.cat([padded(part.mask) for part in parts]),
+        end=torch.cat(ends) if ends else None,
+    )
 
 
 def squared(x: Tensor) -> Tensor:
@@ -94,19 +141,17 @@ class Objective:
     """A loss and what it implies.
 
     ``with_flows``: it looks at states between start and end. ``learns_log_z``: log Z has a
-    gradient; without, it is set to the batch's guess. ``local``: every decision counts for itself,
-    so that in fixed order the flows of row sets may be remembered.
+    gradient; without, it is set to the batch's guess.
     """
 
     loss: Callable[[Residuals, Shape], Tensor]
     with_flows: bool
     learns_log_z: bool = True
-    local: bool = False
 
 
 OBJECTIVES: dict[str, Objective] = {
     "tb": Objective(trajectory_balance, with_flows=False),
     "vargrad": Objective(variance_gradient, with_flows=False, learns_log_z=False),
-    "db": Objective(detailed_balance, with_flows=True, local=True),
+    "db": Objective(detailed_balance, with_flows=True),
     "subtb": Objective(subtrajectory_balance, with_flows=True),
 }

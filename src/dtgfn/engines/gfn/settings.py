@@ -1,4 +1,7 @@
-"""Settings: every hyper-parameter of GFlowNet training, checked, and two named sets of them."""
+"""Settings: every hyper-parameter of GFlowNet training, checked, and two named sets of them.
+
+Nothing here imports torch, so that options can be read and checked without it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import math
 import re
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 
@@ -52,8 +56,8 @@ class Settings:
         How many of the last levels are summed instead of sampled, where a leaf table allows two
         and the table is not too wide (fixed order only).
     n_scouts : int or None
-        Scouts per step, see ``fixed/scouts.py`` (fixed order and "db" only); None is as many as
-        the table's width affords.
+        Scouts per step, see ``rowsets/partial/scouts.py`` (fixed order and "db" only); None is as
+        many as the table's width affords.
     row_batch : int or None
         Rows that a reward is computed on while training (free order only); None is all.
     evaluate_every, n_evaluate : int
@@ -102,9 +106,8 @@ class Settings:
     @property
     def remembers(self) -> bool:
         """Whether the flows of row sets are remembered."""
-        from dtgfn.engines.gfn.objectives import OBJECTIVES
-
-        return self.leaf_order == "fixed" and OBJECTIVES[self.objective].local
+        # Detailed balance counts every decision for itself, the others need the network's flows.
+        return self.leaf_order == "fixed" and self.objective == "db"
 
     @property
     def updates_per_step(self) -> int:
@@ -123,7 +126,10 @@ _CHOICES = {
     "leaf_order": ("fixed", "free"),
     "architecture": ("mlp", "set_transformer"),
 }
-_WHOLE = {
+# The names that ``objectives.py`` begins with, known without importing torch.
+_OBJECTIVES = ("tb", "vargrad", "db", "subtb")
+_LOSSES = ("squared", "huber", "cosh", "linex")
+_INTEGERS = {
     "n_updates": (1, 1000),
     "exact_tails": (1, 2),
     "n_scouts": (0, 1_000_000),
@@ -186,6 +192,15 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often training is saved; it is also saved when it ends."""
+
+    path: str | Path
+    every_steps: int | None = None
+    every_seconds: float | None = 60.0
+
+
 def make_settings(preset: str = "default", **overrides: Any) -> Settings:
     """Return a preset's settings with some of them changed.
 
@@ -219,18 +234,20 @@ def _plain(value: Any) -> Any:
 
 def check_settings(settings: Settings) -> None:
     """Refuse a value that training could not use."""
-    from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES  # here: they import torch
+    choices: dict[str, tuple[str, ...]] = dict(_CHOICES)
+    if settings.objective not in _OBJECTIVES or settings.loss not in _LOSSES:
+        from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
 
-    choices = {**_CHOICES, "objective": tuple(OBJECTIVES), "loss": tuple(SHAPES)}
+        choices |= {"objective": tuple(OBJECTIVES), "loss": tuple(SHAPES)}
     for name, allowed in choices.items():
         value = getattr(settings, name)
         if value not in allowed:
             known = ", ".join(allowed)
             raise ValueError(f"{name}={value!r} is not known; give one of {known}.")
-    for name, (low, high) in (_WHOLE | _NUMBERS).items():
+    for name, (low, high) in (_INTEGERS | _NUMBERS).items():
         _check_number(name, getattr(settings, name), low, high)
     hidden = settings.hidden
-    widths = isinstance(hidden, tuple) and [_is_whole(width, 1, 65_536) for width in hidden]
+    widths = isinstance(hidden, tuple) and [_is_integer(width, 1, 65_536) for width in hidden]
     if not widths or not all(widths):
         raise ValueError(
             f"hidden={hidden!r} is not usable; give the widths of the layers, such as (256, 256)."
@@ -265,8 +282,8 @@ def _check_number(name: str, value: object, low: float, high: float) -> None:
     or_none = " or None" if name in _OPTIONAL else ""
     if value is None and or_none:
         return
-    if name in _WHOLE:
-        kind, good = "a whole number", _is_whole(value, low, high)
+    if name in _INTEGERS:
+        kind, good = "a whole number", _is_integer(value, low, high)
     else:
         real = isinstance(value, int | float) and not isinstance(value, bool)
         kind, good = "a number", real and low <= value <= high and math.isfinite(value)  # type: ignore[operator, arg-type]
@@ -276,19 +293,5 @@ def _check_number(name: str, value: object, low: float, high: float) -> None:
         )
 
 
-def _is_whole(value: object, low: float, high: float) -> bool:
+def _is_integer(value: object, low: float, high: float) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-
-def find_device(name: str) -> str:
-    """Return a device that exists here: what "auto" stands for, or the one that was asked for."""
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    kind, _, number = name.partition(":")
-    if kind == "cuda" and not int(number or 0) < torch.cuda.device_count():
-        raise ValueError(
-            f"device={name!r} is not here; give 'cpu', or 'auto' to use what there is."
-        )
-    return name

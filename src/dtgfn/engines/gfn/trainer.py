@@ -2,7 +2,8 @@
 
 A step: draw trajectories (``rollout``), follow replayed trees backwards (``retrace``), get their
 ``residuals``, descend the objective's loss, let the sampler ``learn`` what needs no gradient, and
-offer the new trees to the replay buffer.
+offer the new trees to the replay buffer. Now and then trees are drawn to see how good the policy
+is; they cannot show a mode that it never draws.
 """
 
 from __future__ import annotations
@@ -16,20 +17,26 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import logsumexp
 
 from dtgfn._support.progress import Progress, silent
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
-from dtgfn.engines.gfn.checkpoint import Checkpoint, Saver
-from dtgfn.engines.gfn.evaluation import describe, evaluate, plateaued
-from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
-from dtgfn.engines.gfn.replay import ReplayBuffer
-from dtgfn.engines.gfn.sampler import Residuals, Sampler
-from dtgfn.engines.gfn.settings import Settings
-from dtgfn.engines.gfn.state import TrainState, first_difference, network_parameters, start_state
+from dtgfn.engines.gfn.checkpoint import Saver
+from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES, Residuals
+from dtgfn.engines.gfn.sampler import Sampler
+from dtgfn.engines.gfn.settings import Checkpoint, Settings
+from dtgfn.engines.gfn.state import (
+    ReplayBuffer,
+    TrainState,
+    first_difference,
+    network_parameters,
+    start_state,
+)
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, Score
 
 EVALUATION_SHARE = 0.1  # of the time, for one evaluation
+NEGLIGIBLE = 1e-3  # nats: less is no improvement, however precisely it is known
 REASONS = ("steps", "time", "plateau", "finished", "callback", "interrupted")
 
 
@@ -155,12 +162,12 @@ class _Clock:
         self._earlier = state.seconds - used  # by runs that this budget is not for
 
     @property
-    def ends(self) -> float:
+    def deadline(self) -> float:
         """When the time is up."""
         return math.inf if self.budget is None else self._origin + self.budget
 
     @property
-    def evaluation_ends(self) -> float:
+    def evaluation_deadline(self) -> float:
         """When an evaluation that begins now has taken its share of the time."""
         share = math.inf if self.budget is None else EVALUATION_SHARE * self.budget
         return time.monotonic() + share
@@ -194,38 +201,38 @@ def _run(
     """Step until there is a reason not to; return it."""
     try:
         because = None if watchers.call("on_start", state) else "callback"
-        state.sampler.ends = clock.ends
-        if because is None and state.step == 0 and not (state.evaluated or state.carried):
+        state.sampler.deadline = clock.deadline
+        if because is None and state.step == 0 and not (state.evaluated or state.warm_started):
             _begin(state, clock)
         while because is None and (because := _reason_to_stop(state, clock)) is None:
             state.epsilon = epsilon_at(state.settings, state.step, clock.time_share)
-            state.whole = False
+            state.between_steps = False
             step(state)
             clock.tick()
             if state.step % state.settings.evaluate_every == 0:
-                evaluate(state, clock.evaluation_ends)
-            state.whole = True
-            progress("training", clock.share, describe(state))
+                evaluate(state, clock.evaluation_deadline)
+            state.between_steps = True
+            progress("training", clock.share, progress_line(state))
             if saver is not None:
                 saver.after_step(state)
             because = None if watchers.call("on_step", state) else "callback"
         if because == "finished" and not state.evaluated:
             # not at other ends: a longer run would not have it
-            evaluate(state, clock.evaluation_ends)
+            evaluate(state, clock.evaluation_deadline)
     except KeyboardInterrupt:
         because = "interrupted"
     finally:
-        state.sampler.ends = math.inf
+        state.sampler.deadline = math.inf
     clock.tick()
     if saver is not None:
         saver.save(state)
-    progress("training", 1.0, describe(state))
+    progress("training", 1.0, progress_line(state))
     return because
 
 
 def _begin(state: TrainState, clock: _Clock) -> None:
     """Look at the untrained policy, and start log Z from there."""
-    evaluate(state, clock.evaluation_ends)
+    evaluate(state, clock.evaluation_deadline)
     start = state.settings.log_z_start
     start = state.history[-1]["log_evidence"] if start is None else start
     if start is not None:
@@ -259,15 +266,17 @@ def step(state: TrainState) -> None:
     if len(replayed):
         trajectories.append(sampler.retrace(replayed, state.rng))
     objective = OBJECTIVES[settings.objective]
-    for _ in range(settings.updates_per_step):
-        residuals = sampler.residuals(trajectories, objective.with_flows)
+    n_updates = settings.updates_per_step
+    for update in range(1, n_updates + 1):
+        n_update = state.step * n_updates + update
+        residuals = sampler.residuals(trajectories, objective.with_flows, n_update)
         if residuals.mask.any():  # or nothing was left to decide
             _descend(state, objective.loss(residuals, SHAPES[settings.loss]))
             if not objective.learns_log_z:
                 _guess_log_z(sampler, residuals)
     state.learned = sampler.learn(trajectories)
     state.replay.add(trajectories[0].trees, trajectories[0].log_reward)
-    if sampler.whole_trees:
+    if sampler.complete_trees:
         state.best.add(trajectories[0].trees, trajectories[0].log_reward)
     state.step += 1
 
@@ -299,3 +308,97 @@ def _descend(state: TrainState, loss: torch.Tensor) -> None:
         state.optimizer.step()
     else:
         state.n_skipped += 1
+
+
+def evaluate(state: TrainState, deadline: float = math.inf) -> None:
+    """Draw trees, as long as the clock allows, and append what they tell to the history."""
+    settings, training_deadline = state.settings, state.sampler.deadline
+    # By step, so that a run that is taken up draws the same ones.
+    rng = np.random.default_rng([state.evaluation_seed, state.step])
+    state.sampler.deadline = min(deadline, training_deadline)
+    try:
+        with torch.no_grad():
+            draws = state.sampler.draw(settings.n_evaluate, rng)
+    finally:
+        state.sampler.deadline = training_deadline
+    log_weight = draws.log_weight(state.score.temperature)
+    state.best.add(draws.trees, draws.log_reward)
+    entry = {
+        **state.learned,
+        "step": state.step,
+        "seconds": state.seconds,
+        "loss": float(np.mean(state.losses)) if state.losses else math.nan,
+        "epsilon": state.epsilon,
+        "log_z": float(state.sampler.log_z.detach()),
+        **weight_summary(log_weight),
+        "best_log_reward": max(_best_drawn(state), state.sampler.best_log_reward),
+        "n_skipped": state.n_skipped,
+    }
+    state.losses = []
+    state.history.append({name: _plain(value) for name, value in entry.items()})
+
+
+def _best_drawn(state: TrainState) -> float:
+    return state.best.best[1] if state.best.best else -math.inf
+
+
+def weight_summary(log_weight: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float]:
+    """ELBO and its standard error, log evidence and the share of effective samples."""
+    n_draws = log_weight.size
+    with np.errstate(invalid="ignore"):  # a tree without reward makes them infinite or nan
+        return {
+            "elbo": float(log_weight.mean()),
+            "elbo_error": float(log_weight.std(ddof=1) / math.sqrt(n_draws)),
+            "log_evidence": float(logsumexp(log_weight) - math.log(n_draws)),
+            "ess": float(np.exp(2 * logsumexp(log_weight) - logsumexp(2 * log_weight)) / n_draws),
+        }
+
+
+def _plain(value: Any) -> Any:
+    """Return a JSON value."""
+    if isinstance(value, bool | int | str | None):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def plateaued(history: list[dict[str, Any]], settings: Settings) -> bool:
+    """Tell whether the averaged ELBO has not improved for ``patience`` evaluations.
+
+    It is compared with the last average that was a clear improvement, so that many small ones add
+    up and are seen.
+    """
+    window, patience = settings.plateau_window, settings.patience
+    known = [(e["elbo"], e["elbo_error"]) for e in history if e["elbo"] is not None]
+    if patience is None or len(known) < window + patience:
+        return False
+    elbo, error = np.array(known, dtype=np.float64).T
+    kernel = np.full(window, 1 / window)
+    average = np.convolve(elbo, kernel, "valid")
+    average_error = np.sqrt(np.convolve(error**2, kernel / window, "valid"))
+    least = np.maximum(settings.plateau_tolerance * average_error, NEGLIGIBLE)
+    best, waited = average[0], 0
+    for value, wanted in zip(average[1:], least[1:], strict=True):
+        improved = value > best + wanted
+        best, waited = (value, 0) if improved else (best, waited + 1)
+    return bool(waited >= patience)
+
+
+def progress_line(state: TrainState) -> str:
+    """Say in a line how training goes."""
+    entry = state.history[-1] if state.history else {}
+    loss = state.loss if state.losses else entry.get("loss")
+    words = [
+        f"{name} {value:.4g}"
+        for name, value in (
+            ("loss", loss),
+            ("log Z", float(state.sampler.log_z.detach())),
+            ("ELBO", entry.get("elbo")),
+        )
+        if value is not None
+    ]
+    if entry.get("ess") is not None:
+        words.append(f"ESS {entry['ess']:.0%}")
+    if entry.get("best_log_reward") is not None:
+        words.append(f"best log R {entry['best_log_reward']:.4g}")
+    return ", ".join(words)

@@ -119,7 +119,8 @@ def infer_mcmc(
     trees, reward = collect_trees(walks, n_trees, table)
     diagnostics = diagnose(walks, run.column[table.feature], seconds)
     n_effective = independent_draws(diagnostics)
-    ruling = judge_draws(trees, reward, rows, score, run, n_effective)
+    n_claimed = diagnostics["ess_log_reward"]
+    ruling = judge_draws(trees, reward, rows, score, run, n_effective, n_claimed)
     return sampled_posterior(
         trees,
         log_reward=reward,

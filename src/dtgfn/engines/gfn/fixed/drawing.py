@@ -1,108 +1,268 @@
 """Trees drawn for the user: spread evenly, in time, and worth no less than what is known.
 
-Every tree drawn without hope weighs at least as much as all known trees together. So if trees drawn
-with hope weigh less on average, hope is lost and others are drawn, the last of them where
-everything is known already.
+Every tree drawn without optimism weighs at least as much as all known trees together. So if trees
+drawn by the network's promises weigh less on average, these are dropped and others are drawn, the
+last of them where everything is known already.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from dtgfn.engines.gfn.fixed.hope import Hope
-from dtgfn.engines.gfn.fixed.paths import Paths, complete
-from dtgfn.engines.gfn.sampler import Draws, draw_in_time, join_draws
-from dtgfn.engines.rowsets.partial.graph import Graph
+from dtgfn._support.arrays import Bools, Int64s, UInt64s
+from dtgfn._support.parallel import ChunkSize
+from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
+from dtgfn.engines.gfn.fixed.paths import UNSEEN, Paths, Visits, draw_paths, spread_evenly
+from dtgfn.engines.gfn.sampler import Draws, draw_in_parts, join_draws
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
+from dtgfn.engines.rowsets.tails import (
+    draw_first_of_two,
+    draw_last,
+    draw_splits,
+    split_leaves,
+)
+from dtgfn.trees.batch import TreeBatch, empty_batch
 from dtgfn.trees.score import Rows, log_reward
 
-# Looks at row sets that trees may take when they are drawn again. Without any, what is known stays
-# as it is, but for links to row sets known already.
+# New row sets that may be expanded when trees are drawn again. Without any, what is known stays as
+# it is, but for links to row sets known already.
 DRAWN_AGAIN = (math.inf, 0, 0)
 ROWS_AT_ONCE = 10_000_000  # rows times trees that are drawn before looking at the clock again
 ROUNDING = 1e-6  # of sums of look-aheads, which are single precision
 
-Walk = Callable[[int, np.random.Generator, float, float], Paths]  # trees, rng, looks, ends
 
-
-class Drawing:
-    """Draws trees, and tells what drawing them found out.
+@dataclass(frozen=True)
+class Findings:
+    """What drawing trees found out.
 
     Attributes
     ----------
     gain : float
-        Nats that the floor of log Z rose by in the last draw.
+        Nats that the floor of log Z rose by.
     open_most : float
-        Share of the posterior that can be unknown at most, after the last draw.
+        Share of the posterior that can be unknown at most, afterwards.
     found_open : float
         Share that was open when it began, by the weights of the trees that passed there.
 
     """
 
-    def __init__(self, graph: Graph, rows: Rows, hope: Hope, walk: Walk) -> None:
-        self.graph, self.rows, self.hope, self.walk = graph, rows, hope, walk
-        self.gain, self.open_most, self.found_open = 0.0, 1.0, 1.0
+    gain: float = 0.0
+    open_most: float = 1.0
+    found_open: float = 1.0
 
-    def draw(self, n_trees: int, rng: np.random.Generator, ends: float, may_lose: bool) -> Draws:
-        """Draw trees until the clock passes ``ends``, without hope if it costs (``may_lose``)."""
-        known, flow = self.graph.bounds()[0], float(self.graph.levels[0].flow[0])
-        share = max(ends - time.monotonic(), 0.0) / (2 + len(DRAWN_AGAIN))
-        looks = math.inf
-        draws = self.draw_in_time(n_trees, rng, looks, time.monotonic() + 2 * share)
-        self.found_open = self._found_open(draws, flow, known)
-        for looks_again in DRAWN_AGAIN:
-            if not (may_lose and self._below_floor(draws)):
-                break
-            self.hope.lose()
-            looks = looks_again
-            draws = self.draw_in_time(n_trees, rng, looks, time.monotonic() + share)
-        n_missing = n_trees - len(draws.trees)
-        if n_missing > 0 and time.monotonic() < ends:
-            more = join_draws([draws, self.draw_in_time(n_missing, rng, looks, ends)])
-            draws = draws if may_lose and self._below_floor(more) else more
-        floor, ceiling = self.graph.bounds()
-        self.gain, self.open_most = floor - known, -math.expm1(min(floor - ceiling, 0.0))
-        return draws
 
-    def draw_in_time(
-        self, n_trees: int, rng: np.random.Generator, looks: float, ends: float
-    ) -> Draws:
-        """Draw trees from P_F as it is now, as many as there is time for.
+def draw_trees(
+    flows: FlowEstimates,
+    rows: Rows,
+    n_trees: int,
+    rng: np.random.Generator,
+    *,
+    deadline: float,
+    may_drop: bool,
+) -> tuple[Draws, Findings]:
+    """Draw trees until the clock passes ``deadline``, without optimism if it costs (``may_drop``).
 
-        All at once, so that they are spread evenly, unless there are too many rows for that.
-        """
-        n_at_once = max(ROWS_AT_ONCE // len(self.rows.target), 10)
-        return draw_in_time(
-            lambda size: self._draw(size, rng, looks, ends), n_trees, n_at_once, ends
-        )
+    Parameters
+    ----------
+    flows : FlowEstimates
+        Whose policy is drawn from; what trees pass becomes known.
+    rows : Rows
+        Training rows, equal ones merged.
+    n_trees, rng, deadline
+        How many, by which randomness, until when.
+    may_drop : bool
+        Whether the network's promises may be dropped.
 
-    def _draw(self, n_trees: int, rng: np.random.Generator, looks: float, ends: float) -> Draws:
-        score = self.graph.problem.score
-        paths = self.walk(n_trees, rng, looks, ends)
-        trees, cut_short, is_done = complete(self.graph, paths, rng, ends)
+    Returns
+    -------
+    Draws, Findings
+        The trees, fewer if time is up, and what drawing them found out.
+
+    """
+    graph = flows.graph
+    floor_before, flow = graph.bounds()[0], float(graph.levels[0].flow[0])
+    share = max(deadline - time.monotonic(), 0.0) / (2 + len(DRAWN_AGAIN))
+    most_new = math.inf
+    draws = draw_in_time(flows, rows, n_trees, rng, most_new, time.monotonic() + 2 * share)
+    found_open = open_share(graph, draws, flow, floor_before)
+    for again in DRAWN_AGAIN:
+        if not (may_drop and below_floor(graph, draws)):
+            break
+        flows.optimism.drop()
+        most_new = again
+        draws = draw_in_time(flows, rows, n_trees, rng, most_new, time.monotonic() + share)
+    n_missing = n_trees - len(draws.trees)
+    if n_missing > 0 and time.monotonic() < deadline:
+        rest = draw_in_time(flows, rows, n_missing, rng, most_new, deadline)
+        more = join_draws([draws, rest])
+        draws = draws if may_drop and below_floor(graph, more) else more
+    floor, ceiling = graph.bounds()
+    open_most = -math.expm1(min(floor - ceiling, 0.0))
+    return draws, Findings(floor - floor_before, open_most, found_open)
+
+
+def draw_in_time(
+    flows: FlowEstimates,
+    rows: Rows,
+    n_trees: int,
+    rng: np.random.Generator,
+    most_new: float,
+    deadline: float,
+) -> Draws:
+    """Draw trees from P_F as it is now, as many as there is time for.
+
+    All at once, so that they are spread evenly, unless there are too many rows for that.
+    """
+    graph, score = flows.graph, flows.graph.problem.score
+
+    def draw(n_trees: int) -> Draws:
+        given = {"most_new": most_new, "deadline": deadline}
+        paths = draw_paths(flows, n_trees, rng, evenly=True, **given)
+        flows.forget_touched()  # what is drawn for the user is no lesson
+        trees, cut_short, is_done = complete_trees(graph, paths, rng, deadline)
         done = np.flatnonzero(is_done)
-        reward = log_reward(trees[done], self.rows, score)
+        reward = log_reward(trees[done], rows, score)
         # What is drawn below a path has the probability that it has among the path's trees.
         log_pf = paths.log_pf[done] + (reward - paths.log_reward[done]) / score.temperature
         return Draws(trees[done], reward, log_pf, np.zeros(done.size), cut_short[done])
 
-    def _found_open(self, draws: Draws, flow: float, known: float) -> float:
-        """Share of the posterior that was open when trees were drawn, two standard errors up.
+    n_at_once = max(ROWS_AT_ONCE // len(rows.target), 10)
+    return draw_in_parts(draw, n_trees, n_at_once, deadline)
 
-        ``flow`` is that of the root, which every tree weighs that passes known row sets alone;
-        the others' weights estimate what the open part holds, however wild the hopes.
-        """
-        log_weight = draws.log_weight(self.graph.problem.score.temperature)
-        passed = np.abs(log_weight - flow) > ROUNDING * max(1.0, abs(flow))
-        weight = np.where(passed, np.exp(np.minimum(log_weight - known, 100.0)), 0.0)
-        most = float(weight.mean() + 2 * weight.std() / math.sqrt(weight.size))
-        return most / (1.0 + most)
 
-    def _below_floor(self, draws: Draws) -> bool:
-        """Whether trees weigh less on average than all known ones together."""
-        elbo = float(draws.log_weight(self.graph.problem.score.temperature).mean())
-        floor, _ = self.graph.bounds()
-        return elbo < floor - ROUNDING * max(1.0, abs(floor))
+def open_share(graph: PartialGraph, draws: Draws, flow: float, floor: float) -> float:
+    """Share of the posterior that was open when trees were drawn, two standard errors up.
+
+    ``flow`` is that of the root, which every tree weighs that passes known row sets alone; the
+    others' weights estimate what the open part holds, however wild the network's promises.
+    """
+    log_weight = draws.log_weight(graph.problem.score.temperature)
+    passed = np.abs(log_weight - flow) > ROUNDING * max(1.0, abs(flow))
+    weight = np.where(passed, np.exp(np.minimum(log_weight - floor, 100.0)), 0.0)
+    most = float(weight.mean() + 2 * weight.std() / math.sqrt(weight.size))
+    return most / (1.0 + most)
+
+
+def below_floor(graph: PartialGraph, draws: Draws) -> bool:
+    """Whether trees weigh less on average than all known ones together."""
+    elbo = float(draws.log_weight(graph.problem.score.temperature).mean())
+    floor, _ = graph.bounds()
+    return elbo < floor - ROUNDING * max(1.0, abs(floor))
+
+
+def complete_trees(
+    graph: PartialGraph, paths: Paths, rng: np.random.Generator, deadline: float = math.inf
+) -> tuple[TreeBatch, Bools, Bools]:
+    """Draw one full tree for every path: a threshold for each cut, and the tails.
+
+    Below a row set nobody has expanded a tree is one of those that the look-ahead sums. Returns
+    also which trees [B] have such ends, and which [B] are done: some are not, chosen by chance, if
+    the clock passes ``deadline``.
+    """
+    problem, max_depth = graph.problem, graph.problem.score.max_depth
+    trees = empty_batch(len(paths), 2 * min(2**max_depth, problem.n_rows) - 1)
+    cut_short = np.zeros(len(paths), np.bool_)
+    ended = []
+    for depth, here in enumerate(paths.visits[:-1]):
+        # Splitting in the order of the visits gives the slots that the visits have.
+        splits = here.cut >= 0
+        cuts, chosen = graph.levels[depth].cuts, here.cut[splits]
+        n_alike = cuts.high[chosen] - cuts.low[chosen]
+        threshold = cuts.low[chosen] + np.floor(rng.random(chosen.size) * n_alike).astype(np.int32)
+        feature = problem.feature[cuts.feature[chosen]]
+        split_leaves(trees, here.tree[splits], here.slot[splits], feature, threshold)
+        ended.append(leaves_at(graph, depth, here, here.cut == UNSEEN))
+    tails = paths.visits[-1]
+    unseen = np.isnan(graph.levels[-1].flow[tails.node])
+    ended.append(leaves_at(graph, graph.n_upper, tails, unseen))
+    leaves, done = leaves_at(graph, graph.n_upper, tails, ~unseen), np.ones(len(paths), np.bool_)
+    for levels_left in range(graph.tail_levels, 0, -1):
+        leaves, done = draw_level(graph, trees, leaves, levels_left, done, rng, deadline)
+        deadline = math.inf  # what is left are few row sets of those that were paid for
+    for leaves in ended:
+        cut_short[leaves.tree] = True
+        if graph.tail_levels == 2:  # the look-ahead has summed one more level
+            draw_level(graph, trees, leaves, 1, done, rng)
+    return trees, cut_short, done
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Leaves to be drawn on: tree [V], slot [V] and row set [V, W]."""
+
+    tree: Int64s
+    slot: Int64s
+    bits: UInt64s
+
+
+def leaves_at(graph: PartialGraph, depth: int, here: Visits, mask: Bools) -> Leaves:
+    """Return the leaves at some of the visits of a depth."""
+    bits = graph.levels[depth].sets.bits[here.node[mask]]
+    return Leaves(here.tree[mask], here.slot[mask], bits)
+
+
+def draw_level(
+    graph: PartialGraph,
+    trees: TreeBatch,
+    leaves: Leaves,
+    levels_left: int,
+    done: Bools,
+    rng: np.random.Generator,
+    deadline: float = math.inf,
+) -> tuple[Leaves, Bools]:
+    """Let leaves stop or split as trees of one or two levels do.
+
+    Returns the new leaves, and which of the trees that were ``done`` [B] still are.
+    """
+    problem = graph.problem
+    bits, row_set = np.unique(leaves.bits, axis=0, return_inverse=True)
+    row_set, uniform = row_set.ravel(), rng.random((row_set.size, 2))
+    uniform[:, 0] = spread_evenly(row_set, uniform[:, 0], rng)
+    draw = draw_first_of_two if levels_left == 2 else draw_last
+    depth = problem.score.max_depth - levels_left
+    n_leaves = row_set.size
+    feature, threshold = np.full(n_leaves, -1, np.int32), np.zeros(n_leaves, np.int32)
+    sides = np.zeros((n_leaves, 2, problem.n_words), np.uint64)
+    drawn = np.zeros(n_leaves, np.bool_)
+    for part in parts_in_time(leaves.tree, row_set, deadline):
+        here = np.isin(row_set, part)
+        sets, member = np.unique(row_set[here], return_inverse=True)
+        given = (problem, draw, depth, bits[sets], member.ravel(), uniform[here], graph.run)
+        feature[here], threshold[here], sides[here] = draw_splits(*given)
+        drawn |= here
+    done = done.copy()
+    done[leaves.tree[~drawn]] = False
+    split = (feature >= 0) & done[leaves.tree]
+    names = problem.feature[feature[split]]
+    tree, slot = split_leaves(
+        trees, leaves.tree[split], leaves.slot[split], names, threshold[split]
+    )
+    return Leaves(tree, slot, sides[split].reshape(-1, problem.n_words)), done
+
+
+def parts_in_time(tree: Int64s, row_set: Int64s, deadline: float) -> Iterator[Int64s]:
+    """Yield row sets in parts until the clock passes ``deadline``, those of a tree together.
+
+    Trees come by chance, so that those done in time are a fair sample; one always is.
+    """
+    if deadline == math.inf or row_set.size == 0:
+        yield np.unique(row_set)
+        return
+    # Not the draw's own randomness: with time enough, a deadline must change nothing.
+    rank = np.random.default_rng(0).permutation(int(tree.max()) + 1)[tree]
+    order = np.argsort(rank, kind="stable")
+    sets, first = np.unique(row_set[order], return_index=True)
+    by_chance = sets[np.argsort(first)]
+    at = int(np.unique(row_set[rank == rank.min()]).size)
+    yield by_chance[:at]
+    chunk = ChunkSize()
+    while at < by_chance.size and (begun := time.monotonic()) < deadline:
+        part = by_chance[at : at + chunk.size]
+        yield part
+        at += part.size
+        chunk.adapt(part.size, time.monotonic() - begun)

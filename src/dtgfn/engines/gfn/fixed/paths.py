@@ -1,4 +1,4 @@
-"""Paths of trees through the graph: drawing them, following given trees, weighing them.
+"""Paths of trees through the graph: drawn from the policy or followed, and weighed.
 
 A path stops at the tails, whose trees are summed: the weight of a path is that of all trees that
 share it, so nothing that can be summed is left to chance::
@@ -10,28 +10,20 @@ share it, so nothing that can be summed is left to chance::
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
-from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s, UInt64s
-from dtgfn._support.parallel import ChunkSize
-from dtgfn.engines.gfn.fixed.policy import spread_evenly
-from dtgfn.engines.rowsets.partial.graph import Graph
-from dtgfn.engines.rowsets.partial.lookahead import Cuts
-from dtgfn.engines.rowsets.tails import (
-    draw_first_of_two,
-    draw_last,
-    draw_splits,
-    split_leaves,
-)
+from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
+from dtgfn.engines.rowsets.partial.cuts import CutTable
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
+from dtgfn.engines.rowsets.tails import split_leaves
 from dtgfn.trees.batch import TreeBatch, empty_batch, stack_trees
 
 IMPOSSIBLE = -2  # the tree takes a cut that is not valid here
-UNSEEN = -3  # nobody has looked at the row set, and the path ends here
+UNSEEN = -3  # nobody has expanded the row set, and the path ends here
 
 
 @dataclass(frozen=True)
@@ -52,7 +44,7 @@ class Paths:
     """B paths: the visits of every depth, the last being tails, and their trunks as trees.
 
     ``log_reward`` [B] is that of the path, all its trees together, before the temperature; a row
-    set that nobody looked at counts with its look-ahead.
+    set that nobody has expanded counts with its look-ahead.
     """
 
     trees: TreeBatch
@@ -64,7 +56,7 @@ class Paths:
         return len(self.trees)
 
 
-def weigh(graph: Graph, trees: TreeBatch, visits: list[Visits]) -> Paths:
+def weigh(graph: PartialGraph, trees: TreeBatch, visits: list[Visits]) -> Paths:
     """Add up rewards and policy along the visits, with flows as they are now."""
     reward, log_pf = np.zeros(len(trees)), np.zeros(len(trees))
     for depth, here in enumerate(visits[:-1]):
@@ -78,10 +70,10 @@ def weigh(graph: Graph, trees: TreeBatch, visits: list[Visits]) -> Paths:
         np.add.at(log_pf, here.tree[splits], logit)
         reward[here.tree[here.cut == IMPOSSIBLE]] = -np.inf
         ends = here.cut == UNSEEN
-        np.add.at(reward, here.tree[ends], level.look[here.node[ends]])
+        np.add.at(reward, here.tree[ends], level.lookahead[here.node[ends]])
     tails, level = visits[-1], graph.levels[-1]
     flow = level.flow[tails.node]
-    np.add.at(reward, tails.tree, np.where(np.isnan(flow), level.look[tails.node], flow))
+    np.add.at(reward, tails.tree, np.where(np.isnan(flow), level.lookahead[tails.node], flow))
     log_pf[np.isneginf(reward)] = -np.inf
     return Paths(trees, visits, reward * graph.problem.score.temperature, log_pf)
 
@@ -106,124 +98,86 @@ def join_paths(parts: list[Paths]) -> Paths:
     )
 
 
-def complete(
-    graph: Graph, paths: Paths, rng: np.random.Generator, ends: float = math.inf
-) -> tuple[TreeBatch, Bools, Bools]:
-    """Draw one full tree for every path: a threshold for each cut, and the tails.
-
-    Below a row set nobody looked at a tree is one of those that the look-ahead sums. Returns also
-    which trees [B] have such ends, and which [B] are done: some are not, chosen by chance, if the
-    clock passes ``ends``.
-    """
-    problem, max_depth = graph.problem, graph.problem.score.max_depth
-    trees = empty_batch(len(paths), 2 * min(2**max_depth, problem.n_rows) - 1)
-    cut_short = np.zeros(len(paths), np.bool_)
-    ended = []
-    for depth, here in enumerate(paths.visits[:-1]):
-        # Splitting in the order of the visits gives the slots that the visits have.
-        splits = here.cut >= 0
-        cuts, chosen = graph.levels[depth].cuts, here.cut[splits]
-        span = cuts.high[chosen] - cuts.low[chosen]
-        threshold = cuts.low[chosen] + np.floor(rng.random(chosen.size) * span).astype(np.int32)
-        feature = problem.feature[cuts.feature[chosen]]
-        split_leaves(trees, here.tree[splits], here.slot[splits], feature, threshold)
-        ended.append(leaves_at(graph, depth, here, here.cut == UNSEEN))
-    tails = paths.visits[-1]
-    unseen = np.isnan(graph.levels[-1].flow[tails.node])
-    ended.append(leaves_at(graph, graph.n_upper, tails, unseen))
-    leaves, done = leaves_at(graph, graph.n_upper, tails, ~unseen), np.ones(len(paths), np.bool_)
-    for levels_left in range(graph.tail_levels, 0, -1):
-        leaves, done = draw_level(graph, trees, leaves, levels_left, done, rng, ends)
-        ends = math.inf  # what is left are few row sets of those that were paid for
-    for leaves in ended:
-        cut_short[leaves.tree] = True
-        if graph.tail_levels == 2:  # the look-ahead has summed one more level
-            draw_level(graph, trees, leaves, 1, done, rng)
-    return trees, cut_short, done
-
-
-@dataclass(frozen=True)
-class Leaves:
-    """Leaves to be drawn on: tree [V], slot [V] and row set [V, W]."""
-
-    tree: Int64s
-    slot: Int64s
-    bits: UInt64s
-
-    def where(self, mask: Bools) -> Leaves:
-        """Keep some."""
-        return Leaves(self.tree[mask], self.slot[mask], self.bits[mask])
-
-
-def leaves_at(graph: Graph, depth: int, here: Visits, mask: Bools) -> Leaves:
-    """Return the leaves at some of the visits of a depth."""
-    bits = graph.levels[depth].nursery.bits[here.node[mask]]
-    return Leaves(here.tree[mask], here.slot[mask], bits)
-
-
-def draw_level(
-    graph: Graph,
-    trees: TreeBatch,
-    leaves: Leaves,
-    levels_left: int,
-    done: Bools,
+def draw_paths(
+    flows: FlowEstimates,
+    n_trees: int,
     rng: np.random.Generator,
-    ends: float = math.inf,
-) -> tuple[Leaves, Bools]:
-    """Let leaves stop or split as trees of one or two levels do.
+    *,
+    epsilon: float = 0.0,
+    most_new: float = math.inf,
+    deadline: float = math.inf,
+    evenly: bool = False,
+) -> Paths:
+    """Draw paths from the policy, a share ``epsilon`` of their actions uniform.
 
-    Returns the new leaves, and which of the trees that were ``done`` [B] still are.
+    At most ``most_new`` row sets that nobody has expanded are, none after the ``deadline``; where
+    they may not be, paths end. ``evenly``: trees that meet at a node choose evenly over its
+    actions. Each is still a draw from P_F, but together they stand for it better than independent
+    ones.
     """
-    problem = graph.problem
-    bits, row_set = np.unique(leaves.bits, axis=0, return_inverse=True)
-    row_set, uniform = row_set.ravel(), rng.random((row_set.size, 2))
-    uniform[:, 0] = spread_evenly(row_set, uniform[:, 0], rng)
-    draw = draw_first_of_two if levels_left == 2 else draw_last
-    depth = problem.score.max_depth - levels_left
-    n_leaves = row_set.size
-    feature, threshold = np.full(n_leaves, -1, np.int32), np.zeros(n_leaves, np.int32)
-    sides = np.zeros((n_leaves, 2, problem.n_words), np.uint64)
-    drawn = np.zeros(n_leaves, np.bool_)
-    for part in parts_in_time(leaves.tree, row_set, ends):
-        here = np.isin(row_set, part)
-        sets, member = np.unique(row_set[here], return_inverse=True)
-        given = (problem, draw, depth, bits[sets], member.ravel(), uniform[here], graph.run)
-        feature[here], threshold[here], sides[here] = draw_splits(*given)
-        drawn |= here
-    done = done.copy()
-    done[leaves.tree[~drawn]] = False
-    split = (feature >= 0) & done[leaves.tree]
-    names = problem.feature[feature[split]]
-    tree, slot = split_leaves(
-        trees, leaves.tree[split], leaves.slot[split], names, threshold[split]
-    )
-    return Leaves(tree, slot, sides[split].reshape(-1, problem.n_words)), done
+    graph = flows.graph
+    trees = empty_batch(n_trees, 2 * min(2**graph.n_upper, graph.problem.n_rows) - 1)
+    tree, slot = np.arange(n_trees), np.zeros(n_trees, np.int64)
+    node = np.zeros(n_trees, np.int64)
+    visits = []
+    for depth in range(graph.n_upper):
+        level = graph.levels[depth]
+        affordable = affordable_nodes(graph, depth, node, most_new, rng)
+        most_new -= flows.expand_in_time(depth, affordable, deadline)
+        given = (level.start, level.n_cuts, level.cuts, level.stop, level.flow)
+        uniform = rng.random((node.size, 2))
+        if evenly:
+            uniform[:, 1] = spread_evenly(node, uniform[:, 1], rng)
+        cut = np.full(node.size, UNSEEN, np.int64)
+        seen = np.flatnonzero(~np.isnan(level.flow[node]))
+        order = np.argsort(node[seen], kind="stable")
+        cut[seen] = choose_cuts(node[seen], order, *given, epsilon, uniform[seen])
+        visits.append(Visits(tree, slot, node, cut))
+        splits = cut >= 0
+        children = graph.reach(depth, node[splits], cut[splits])
+        cut = cut[splits]
+        rule = graph.problem.feature[level.cuts.feature[cut]], level.cuts.low[cut]
+        tree, slot = split_leaves(trees, tree[splits], slot[splits], *rule)
+        node = children.ravel()
+    affordable = affordable_nodes(graph, graph.n_upper, node, most_new, rng)
+    flows.expand_in_time(graph.n_upper, affordable, deadline)
+    visits.append(Visits(tree, slot, node, np.full(node.size, -1)))
+    return weigh(graph, trees, visits)
 
 
-def parts_in_time(tree: Int64s, row_set: Int64s, ends: float) -> Iterator[Int64s]:
-    """Yield row sets in parts until the clock passes ``ends``, those of whole trees together.
-
-    Trees come by chance, so that those done in time are a fair sample; one always is.
-    """
-    if ends == math.inf or row_set.size == 0:
-        yield np.unique(row_set)
-        return
-    # Not the draw's own randomness: with time enough, a deadline must change nothing.
-    place = np.random.default_rng(0).permutation(int(tree.max()) + 1)[tree]
-    order = np.argsort(place, kind="stable")
-    sets, first = np.unique(row_set[order], return_index=True)
-    by_chance = sets[np.argsort(first)]
-    at = int(np.unique(row_set[place == place.min()]).size)
-    yield by_chance[:at]
-    chunk = ChunkSize()
-    while at < by_chance.size and (begun := time.monotonic()) < ends:
-        part = by_chance[at : at + chunk.size]
-        yield part
-        at += part.size
-        chunk.adapt(part.size, time.monotonic() - begun)
+def affordable_nodes(
+    graph: PartialGraph, depth: int, nodes: Int64s, most_new: float, rng: np.random.Generator
+) -> Int64s:
+    """Return the distinct nodes without the new ones beyond ``most_new``, drawn at random."""
+    nodes = np.unique(nodes)
+    new = np.flatnonzero(np.isnan(graph.levels[depth].flow[nodes]))
+    if new.size <= most_new:
+        return nodes
+    return np.delete(nodes, rng.permutation(new)[int(most_new) :])
 
 
-def wanted_cuts(graph: Graph, depth: int, trees: TreeBatch, here: Visits) -> Int64s:
+def follow_trees(flows: FlowEstimates, trees: TreeBatch) -> Paths:
+    """Return the paths of given trees (or trunks); what lies on them becomes known."""
+    graph = flows.graph
+    tree, slot = np.arange(len(trees)), np.zeros(len(trees), np.int64)
+    node = np.zeros(len(trees), np.int64)
+    visits = []
+    for depth in range(graph.n_upper):
+        flows.expand(depth, np.unique(node))
+        here = Visits(tree, slot, node, np.zeros(0, np.int64))
+        cut = cuts_of_trees(graph, depth, trees, here)
+        visits.append(Visits(tree, slot, node, cut))
+        splits = cut >= 0
+        node = graph.reach(depth, node[splits], cut[splits]).ravel()
+        left = trees.left[tree[splits], slot[splits]].astype(np.int64)
+        tree = np.repeat(tree[splits], 2)
+        slot = np.stack([left, left + 1], axis=1).ravel()
+    flows.expand(graph.n_upper, np.unique(node))
+    visits.append(Visits(tree, slot, node, np.full(node.size, -1)))
+    return weigh(graph, trees, visits)
+
+
+def cuts_of_trees(graph: PartialGraph, depth: int, trees: TreeBatch, here: Visits) -> Int64s:
     """Cuts [V] of the level that given trees take at their visits (-1 stop, IMPOSSIBLE)."""
     level = graph.levels[depth]
     internal = np.full(int(graph.problem.feature.max(initial=0)) + 1, -1, np.int32)
@@ -238,7 +192,7 @@ def wanted_cuts(graph: Graph, depth: int, trees: TreeBatch, here: Visits) -> Int
 
 @njit(cache=True, nogil=True)
 def find_cuts(
-    nodes: Int64s, feature: Int32s, threshold: Int32s, start: Int64s, n_cuts: Int32s, cuts: Cuts
+    nodes: Int64s, feature: Int32s, threshold: Int32s, start: Int64s, n_cuts: Int32s, cuts: CutTable
 ) -> Int64s:
     """Find the cut of each node that a threshold of a feature makes, IMPOSSIBLE if none."""
     found = np.empty(nodes.shape[0], np.int64)
@@ -250,3 +204,57 @@ def find_cuts(
                 found[i] = e
                 break
     return found
+
+
+@njit(cache=True, nogil=True)
+def choose_cuts(
+    nodes: Int64s,
+    order: Int64s,
+    start: Int64s,
+    n_cuts: Int32s,
+    cuts: CutTable,
+    stop: Floats,
+    flow: Floats,
+    epsilon: float,
+    uniform: Floats,
+) -> Int64s:
+    """Choose a cut, or -1 to stop, for every open leaf [V]; ``order`` sorts ``nodes`` [V].
+
+    With probability ``epsilon`` all actions are equally likely. ``uniform`` [V, 2] is random.
+    """
+    chosen = np.empty(nodes.shape[0], np.int64)
+    cumulative = np.empty(n_cuts.max() + 1)
+    previous = np.int64(-1)
+    for position in range(nodes.shape[0]):
+        i = order[position]
+        node = nodes[i]
+        first, number = start[node], n_cuts[node]
+        if node != previous:
+            previous = node
+            cumulative[0] = math.exp(stop[node] - flow[node])
+            for u in range(number):
+                share = math.exp(cuts.logit[first + u] - flow[node])
+                cumulative[u + 1] = cumulative[u] + share
+        if uniform[i, 0] < epsilon:
+            action = int(uniform[i, 1] * (number + 1))
+        else:
+            wanted = uniform[i, 1] * cumulative[number]
+            action = np.searchsorted(cumulative[: number + 1], wanted, side="right")
+        action = min(action, number)
+        chosen[i] = -1 if action == 0 else first + action - 1
+    return chosen
+
+
+def spread_evenly(nodes: Int64s, uniform: Floats, rng: np.random.Generator) -> Floats:
+    """Turn random numbers [V] into ones that are spread evenly over the visits of each node.
+
+    The v visits of a node get one number from each of v equal parts, in random order.
+    """
+    shuffled = rng.permutation(nodes.size)
+    order = shuffled[np.argsort(nodes[shuffled], kind="stable")]
+    sorted_nodes = nodes[order]
+    first = np.searchsorted(sorted_nodes, sorted_nodes)
+    count = np.searchsorted(sorted_nodes, sorted_nodes, side="right") - first
+    out = np.empty(nodes.size)
+    out[order] = (np.arange(nodes.size) - first + uniform[order]) / count
+    return out

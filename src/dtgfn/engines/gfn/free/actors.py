@@ -1,4 +1,4 @@
-"""Who acts while trees grow: what an actor is, and the one that runs any policy with torch."""
+"""Who acts while trees grow: drawing an action, and the actor that runs any policy."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
+from numba import njit
 from torch import Tensor
 
 from dtgfn._support.arrays import Bools, Float32s, Floats, Int64s
-from dtgfn.engines.gfn.free.choice import choose
-from dtgfn.engines.gfn.free.mdp import STOP, Forest, Nodes, cut_range, cuts_by_feature
-from dtgfn.engines.gfn.free.policy import Memory, Paths, Policy, View
+from dtgfn.engines.gfn.free.mdp import STOP, GrowingTrees, Nodes, cut_range, cuts_by_feature
+from dtgfn.engines.gfn.free.policy import LeafPaths, NodeEmbeddings, Policy, View
 
 N_CHANCES = 4  # stop, leaf, feature, cut
 
 
 class Actions(NamedTuple):
-    """One action per tree [A]: leaf as place among the open leaves or STOP, and its log P_F."""
+    """One action per tree [A]: leaf as position among the open leaves or STOP, and its log P_F."""
 
     slot: Int64s
     feature: Int64s
@@ -32,9 +32,9 @@ def no_actions(n_trees: int) -> Actions:
 
 
 class Actor(Protocol):
-    """Draws actions for a growing forest, step after step."""
+    """Draws actions for growing trees, step after step."""
 
-    def act(self, forest: Forest, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
+    def act(self, growing: GrowingTrees, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
         """Draw an action for each tree [A]; ``chance`` [4, A] is uniform on [0, 1)."""
 
 
@@ -43,17 +43,17 @@ class TorchActor:
 
     def __init__(self, policy: Policy, device: torch.device) -> None:
         self.policy, self.device = policy, device
-        self._memory = Memory()
+        self._embeddings = NodeEmbeddings()
         self._n_known = 0
 
     @torch.inference_mode()
-    def act(self, forest: Forest, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
+    def act(self, growing: GrowingTrees, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
         """Draw an action for each tree [A]."""
-        nodes, leaves = forest.nodes, forest.open_leaves(tree)
+        nodes, leaves = growing.nodes, growing.open_leaves(tree)
         new = make_paths(nodes, slice(self._n_known, None), self.device)
-        self._n_known = forest.n_nodes
-        memory = self._memory.add(self.policy.embed(new))
-        view = self.policy.view(memory, torch.from_numpy(leaves).to(self.device))
+        self._n_known = growing.n_nodes
+        embeddings = self._embeddings.add(self.policy.embed(new))
+        view = self.policy.view(embeddings, torch.from_numpy(leaves).to(self.device))
         n_actions = nodes.n_actions[leaves]
         to_stop = np.stack([np.ones(len(tree), dtype=np.int64), n_actions.sum(axis=1)], axis=1)
         actions = no_actions(len(tree))
@@ -100,9 +100,9 @@ def distinct_paths(nodes: Nodes) -> tuple[Int64s, Int64s]:
     return first, member
 
 
-def make_paths(nodes: Nodes, which: slice | Int64s, device: torch.device) -> Paths:
+def make_paths(nodes: Nodes, which: slice | Int64s, device: torch.device) -> LeafPaths:
     """Return the paths of some nodes as the networks want them."""
-    return Paths(
+    return LeafPaths(
         torch.from_numpy(nodes.path_feature[which]).to(device),
         torch.from_numpy(nodes.path_value[which]).to(device),
         torch.from_numpy(nodes.n_actions[which] > 0).to(device),
@@ -123,3 +123,61 @@ def valid_cuts(nodes: Nodes, node: Int64s, feature: Int64s, n_cuts: int) -> Bool
 
 def _numbers(logits: Tensor) -> Float32s:
     return np.asarray(logits.cpu().numpy())
+
+
+def choose(
+    logits: Float32s, n_actions: Int64s, explore: Bools, chance: Floats
+) -> tuple[Int64s, Floats]:
+    """Draw an option per row of logits [A, W]; return it [A] and its log-probability [A].
+
+    ``n_actions`` [A, W] is how many valid actions lie behind an option; 0 means the option is not
+    valid. Where ``explore`` [A] is set the option is drawn in proportion to it, so that choices
+    one below the other are uniform over all valid actions. ``chance`` [A] is uniform on [0, 1).
+    The log-probability is the policy's in any case.
+    """
+    index = np.empty(len(logits), dtype=np.int64)
+    log_p = np.empty(len(logits))
+    choose_into(logits, n_actions, explore, chance, index, log_p)
+    return index, log_p
+
+
+@njit(cache=True, nogil=True)
+def choose_into(
+    logits: Float32s,
+    n_actions: Int64s,
+    explore: Bools,
+    chance: Floats,
+    index: Int64s,
+    log_p: Floats,
+) -> None:
+    """Do what ``choose`` does, into arrays that are there already."""
+    weight = np.empty(logits.shape[1])
+    for i in range(logits.shape[0]):
+        index[i] = 0
+        for j in range(logits.shape[1] - 1, -1, -1):
+            if n_actions[i, j] > 0:
+                index[i] = j  # so that logits that are nan lead to an option that there is
+        largest = -np.inf
+        for j in range(logits.shape[1]):
+            if n_actions[i, j] > 0:
+                largest = max(largest, np.float64(logits[i, j]))
+        total, mass = 0.0, 0.0
+        for j in range(logits.shape[1]):
+            p = np.exp(np.float64(logits[i, j]) - largest) if n_actions[i, j] > 0 else 0.0
+            total += p
+            weight[j] = np.float64(n_actions[i, j]) if explore[i] else p
+            mass += weight[j]
+        left = chance[i] * mass
+        for j in range(logits.shape[1]):
+            if weight[j] > 0.0:
+                index[i] = j  # the last one that is possible, if rounding eats the rest
+                left -= weight[j]
+                if left < 0.0:
+                    break
+        log_p[i] = np.float64(logits[i, index[i]]) - largest - np.log(total)
+
+
+def log_probability(logits: Tensor, valid: Tensor, index: Tensor) -> Tensor:
+    """Log-probability [A] of the option ``index`` [A] among the valid ones [A, W], as float64."""
+    normal = logits.masked_fill(~valid, -torch.inf).log_softmax(dim=1)
+    return normal.gather(1, index[:, None]).squeeze(1).double()

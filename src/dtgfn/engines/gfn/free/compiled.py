@@ -18,9 +18,8 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from torch import nn
 
 from dtgfn._support.arrays import Bools, Float32s, Floats, Int64s
-from dtgfn.engines.gfn.free.actors import Actions, no_actions
-from dtgfn.engines.gfn.free.choice import choose_into
-from dtgfn.engines.gfn.free.mdp import Forest
+from dtgfn.engines.gfn.free.actors import Actions, choose_into, no_actions
+from dtgfn.engines.gfn.free.mdp import GrowingTrees
 from dtgfn.engines.gfn.free.policy import VALUE_WIDTH, MlpPolicy
 
 Layers = tuple[tuple[Float32s, ...], tuple[Float32s, ...]]
@@ -74,18 +73,18 @@ class CompiledActor:
         )
         self._n_known = 0
 
-    def act(self, forest: Forest, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
+    def act(self, growing: GrowingTrees, tree: Int64s, explore: Bools, chance: Floats) -> Actions:
         """Draw an action for each tree [A]."""
-        nodes, leaves = forest.nodes, forest.open_leaves(tree)
-        if forest.n_nodes > len(self._known.leaf_logit):
-            size = max(2 * forest.n_nodes, ROOM * len(forest.leaves))
+        nodes, leaves = growing.nodes, growing.open_leaves(tree)
+        if growing.n_nodes > len(self._known.leaf_logit):
+            size = max(2 * growing.n_nodes, ROOM * len(growing.leaves))
             larger: list[Any] = [_enlarge(part, self._n_known, size) for part in self._known]
             self._known = Known(*larger)
-        new = slice(self._n_known, forest.n_nodes)
+        new = slice(self._n_known, growing.n_nodes)
         parts: list[Any] = [part[new] for part in self._known]
         paths = nodes.path_feature[new], nodes.path_value[new], nodes.n_actions[new]
         _embed(self._weights, Known(*parts), *paths)
-        self._n_known = forest.n_nodes
+        self._n_known = growing.n_nodes
         actions = no_actions(len(tree))
         ranges = nodes.lowest, nodes.highest, nodes.n_actions
         _act(self._weights, self._known, leaves, ranges, explore, chance, actions)

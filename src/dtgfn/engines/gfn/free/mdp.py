@@ -23,14 +23,14 @@ from dtgfn.trees.batch import LEAF, TreeBatch, empty_batch
 from dtgfn.trees.leaves import add_row
 from dtgfn.trees.score import Rows, Score, leaf_log_marginal, merge_rows
 
-STOP = -1  # instead of the place of a leaf
+STOP = -1  # instead of the position of a leaf
 
 
 class Nodes(NamedTuple):
     """The nodes of all trees of a batch, in the order in which they were made (M nodes)."""
 
     tree: Int64s  # [M] the tree a node belongs to
-    place: Int64s  # [M] its index in that tree
+    node_index: Int64s  # [M] its index in that tree
     parent: Int64s  # [M] -1 at roots
     left: Int64s  # [M] left child (the right one is left + 1), -1 at leaves
     feature: Int32s  # [M] LEAF at leaves
@@ -78,7 +78,7 @@ def make_table(rows: Rows, score: Score) -> Table:
     return Table(merged, score, n_codes, score.leaf.terms(merged.weight))
 
 
-class Forest:
+class GrowingTrees:
     """Partial trees [B], grown in place by ``split``."""
 
     def __init__(self, table: Table, n_trees: int) -> None:
@@ -104,7 +104,7 @@ class Forest:
         return self.leaves[trees, : self.n_splits + 1]
 
     def split(self, trees: Int64s, slot: Int64s, feature: Int64s, cut: Int64s) -> Int64s:
-        """Split one leaf (its place in ``open_leaves``) of each tree [A]; return the new nodes."""
+        """Split the leaf at ``slot`` of ``open_leaves`` of each tree [A]; return the new nodes."""
         self._reserve(2 * len(trees))
         _split_leaves(
             self.table,
@@ -132,7 +132,7 @@ def _empty_nodes(table: Table, size: int) -> Nodes:
     d, length = table.n_features, table.path_length
     return Nodes(
         tree=np.zeros(size, dtype=np.int64),
-        place=np.zeros(size, dtype=np.int64),
+        node_index=np.zeros(size, dtype=np.int64),
         parent=np.full(size, -1, dtype=np.int64),
         left=np.full(size, -1, dtype=np.int64),
         feature=np.full(size, LEAF, dtype=np.int32),
@@ -203,7 +203,7 @@ def _make_children(
         for side in range(2):
             child = left + side
             pool.tree[child], pool.parent[child] = tree, node
-            pool.place[child] = 2 * n_leaves - 1 + side
+            pool.node_index[child] = 2 * n_leaves - 1 + side
             pool.depth[child] = depth + 1
             pool.path_feature[child] = pool.path_feature[node]
             pool.path_value[child] = pool.path_value[node]
@@ -311,11 +311,11 @@ def score_terms(table: Table, nodes: Nodes) -> Terms:
 
 def tree_batch(nodes: Nodes, n_trees: int) -> TreeBatch:
     """Return the trees as they are now."""
-    batch = empty_batch(n_trees, int(nodes.place.max()) + 1)
-    where = nodes.tree, nodes.place
+    batch = empty_batch(n_trees, int(nodes.node_index.max()) + 1)
+    where = nodes.tree, nodes.node_index
     inner = nodes.feature >= 0
     batch.feature[where] = nodes.feature
     batch.cut[where] = nodes.cut
-    batch.left[where] = np.where(inner, nodes.place[nodes.left], -1)
+    batch.left[where] = np.where(inner, nodes.node_index[nodes.left], -1)
     batch.n_nodes[:] = np.bincount(nodes.tree, minlength=n_trees)
     return batch

@@ -45,7 +45,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Paths:
+class LeafPaths:
     """Root-to-leaf paths of M nodes, padded to D entries.
 
     Attributes
@@ -94,7 +94,7 @@ class PathInput(nn.Module):
         self.feature = nn.Embedding(sizes.n_features + 1, width, padding_idx=0)
         self.width = sizes.path_length * (width + VALUE_WIDTH)
 
-    def forward(self, paths: Paths) -> Tensor:
+    def forward(self, paths: LeafPaths) -> Tensor:
         """Vectors [M, width]."""
         return torch.cat([self.feature(paths.feature), paths.value], dim=2).flatten(1)
 
@@ -142,7 +142,7 @@ class MlpPolicy(nn.Module):
         self.stop = dense([TOKEN_WIDTH + 1, *(hidden[1:] or hidden)])
         self.stop_heads = nn.Linear(hidden[-1], 2)
 
-    def embed(self, paths: Paths) -> tuple[Tensor, ...]:
+    def embed(self, paths: LeafPaths) -> tuple[Tensor, ...]:
         """What is known of a leaf from its path: token [M, W], h_l [M, H] and leaf logit [M]."""
         vectors = self.paths(paths)
         where = paths.is_open.nonzero().squeeze(1)
@@ -153,9 +153,9 @@ class MlpPolicy(nn.Module):
             hidden.new_zeros(len(vectors)).index_copy(0, where, self.leaf(hidden).squeeze(1)),
         )
 
-    def view(self, memory: tuple[Tensor, ...], leaves: Tensor) -> View:
-        """Look at states given as leaves [S, L], which are places in ``memory`` or -1."""
-        token, hidden, leaf_logit = memory
+    def view(self, embeddings: tuple[Tensor, ...], leaves: Tensor) -> View:
+        """Look at states given as leaves [S, L], which are indices into ``embeddings`` or -1."""
+        token, hidden, leaf_logit = embeddings
         present = leaves >= 0
         n_leaves = present.sum(dim=1)
         start = n_leaves.cumsum(0) - n_leaves
@@ -188,14 +188,16 @@ class SetPolicy(nn.Module):
         self.rule = RuleHeads(sizes, TOKEN_WIDTH)
         self.stop_heads = nn.Linear(TOKEN_WIDTH, 2)
 
-    def embed(self, paths: Paths) -> tuple[Tensor, ...]:
+    def embed(self, paths: LeafPaths) -> tuple[Tensor, ...]:
         """What is known of a leaf from its path alone: token [M, W]."""
         return (self.token(self.paths(paths)),)
 
-    def view(self, memory: tuple[Tensor, ...], leaves: Tensor) -> View:
-        """Look at states given as leaves [S, L], which are places in ``memory`` or -1."""
+    def view(self, embeddings: tuple[Tensor, ...], leaves: Tensor) -> View:
+        """Look at states given as leaves [S, L], which are indices into ``embeddings`` or -1."""
         present = leaves >= 0
-        tokens = memory[0].index_select(0, leaves.clamp(min=0).flatten()).view(*leaves.shape, -1)
+        tokens = (
+            embeddings[0].index_select(0, leaves.clamp(min=0).flatten()).view(*leaves.shape, -1)
+        )
         hidden = self.attention(tokens, src_key_padding_mask=~present)
         mean = (hidden * present[:, :, None]).sum(dim=1) / present.sum(dim=1)[:, None]
         logits = self.stop_heads(mean)
@@ -214,7 +216,7 @@ ARCHITECTURES: dict[str, Callable[[Sizes, Sequence[int]], Policy]] = {
 }
 
 
-class Memory:
+class NodeEmbeddings:
     """What ``embed`` said of all nodes so far, kept while trees grow (no gradients)."""
 
     def __init__(self) -> None:

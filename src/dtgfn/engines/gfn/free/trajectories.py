@@ -18,7 +18,7 @@ from numba import njit
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn.engines.gfn.free.mdp import (
     STOP,
-    Forest,
+    GrowingTrees,
     Nodes,
     Table,
     cut_range,
@@ -48,7 +48,7 @@ class States:
     leaves : int64 [S, L]
         Its leaves, padded with -1.
     slot, node : int64 [S]
-        The leaf that is split, as place in ``leaves`` and as node; STOP for a stop.
+        The leaf that is split, as position in ``leaves`` and as node; STOP for a stop.
     log_pb : float64 [S]
         log P_B of the transition.
     log_reward : float64 [S]
@@ -83,22 +83,26 @@ class FreeTrajectories:
     states: States
 
 
-def take_step(forest: Forest, tree: Int64s, slot: Int64s, feature: Int64s, cut: Int64s) -> Step:
+def take_step(
+    growing: GrowingTrees, tree: Int64s, slot: Int64s, feature: Int64s, cut: Int64s
+) -> Step:
     """Split each tree [A], or leave it where slot is STOP, and note it."""
-    leaves = forest.open_leaves(tree).copy()
+    leaves = growing.open_leaves(tree).copy()
     goes = slot != STOP
     going = tree[goes]
     if going.size:
-        forest.split(going, slot[goes], feature[goes], cut[goes])
+        growing.split(going, slot[goes], feature[goes], cut[goes])
     log_pb = np.zeros(len(tree))
-    log_pb[goes] = -np.log(forest.n_parents[going])
+    log_pb[goes] = -np.log(growing.n_parents[going])
     return Step(tree, leaves, slot, log_pb)
 
 
-def complete(forest: Forest, steps: Sequence[Step], log_pf: Floats) -> FreeTrajectories:
+def complete_trajectories(
+    growing: GrowingTrees, steps: Sequence[Step], log_pf: Floats
+) -> FreeTrajectories:
     """Put the steps of trees that have all stopped together."""
-    nodes, n_trees = forest.nodes, len(log_pf)
-    terms = score_terms(forest.table, nodes)
+    nodes, n_trees = growing.nodes, len(log_pf)
+    terms = score_terms(growing.table, nodes)
     as_leaf = terms.likelihood + terms.stop
     inner = np.flatnonzero(nodes.feature >= 0)
     left = nodes.left[inner]
@@ -157,13 +161,13 @@ def retrace(table: Table, trees: TreeBatch, rng: np.random.Generator) -> FreeTra
     node = np.zeros(chance.shape, dtype=np.int64)
     slot = np.full(chance.shape, STOP, dtype=np.int64)
     _draw_order(trees.feature, trees.left, chance, node, slot)
-    forest = Forest(table, n_trees)
-    steps = list(_replay(forest, trees, n_splits, node, slot))
-    return complete(forest, steps, np.full(n_trees, np.nan))
+    growing = GrowingTrees(table, n_trees)
+    steps = list(_replay(growing, trees, n_splits, node, slot))
+    return complete_trajectories(growing, steps, np.full(n_trees, np.nan))
 
 
 def _replay(
-    forest: Forest, trees: TreeBatch, n_splits: Int64s, node: Int64s, slot: Int64s
+    growing: GrowingTrees, trees: TreeBatch, n_splits: Int64s, node: Int64s, slot: Int64s
 ) -> Iterator[Step]:
     tree = np.arange(len(trees))
     for k in range(node.shape[1]):
@@ -172,15 +176,17 @@ def _replay(
         feature = trees.feature[split].astype(np.int64)
         cut = trees.cut[split].astype(np.int64)
         goes = slot[tree, k] != STOP
-        _check_splits(forest, tree[goes], slot[tree[goes], k], feature[goes], cut[goes])
-        yield take_step(forest, tree, slot[tree, k], feature, cut)
+        _check_splits(growing, tree[goes], slot[tree[goes], k], feature[goes], cut[goes])
+        yield take_step(growing, tree, slot[tree, k], feature, cut)
 
 
-def _check_splits(forest: Forest, tree: Int64s, slot: Int64s, feature: Int64s, cut: Int64s) -> None:
+def _check_splits(
+    growing: GrowingTrees, tree: Int64s, slot: Int64s, feature: Int64s, cut: Int64s
+) -> None:
     """Refuse a tree that this table cannot grow."""
-    node = forest.leaves[tree, slot]
-    first, end = cut_range(forest.nodes, node, feature)
-    if ((cut < first) | (cut >= end) | (forest.nodes.n_actions[node] == 0)).any():
+    node = growing.leaves[tree, slot]
+    first, end = cut_range(growing.nodes, node, feature)
+    if ((cut < first) | (cut >= end) | (growing.nodes.n_actions[node] == 0)).any():
         raise ValueError(
             "a tree has a split below max_depth or one that sends no training row to one side"
         )
@@ -190,8 +196,8 @@ def _check_splits(forest: Forest, tree: Int64s, slot: Int64s, feature: Int64s, c
 def _draw_order(feature: Int32s, left: Int32s, chance: Floats, node: Int64s, slot: Int64s) -> None:
     """Undo a random split whose children are leaves until none is left; note them forwards.
 
-    node [B, K] is the split made at each step, slot [B, K] the place of that leaf in the state:
-    a left child takes its parent's place, a right one comes last.
+    node [B, K] is the split made at each step, slot [B, K] the position of that leaf in the state:
+    a left child takes its parent's, a right one comes last.
     """
     for b in range(feature.shape[0]):
         is_leaf = feature[b] < 0
@@ -205,9 +211,9 @@ def _draw_order(feature: Int32s, left: Int32s, chance: Floats, node: Int64s, slo
                     n_candidates += 1
             node[b, k] = candidates[int(chance[b, k] * n_candidates)]
             is_leaf[node[b, k]] = True
-        place = np.zeros(feature.shape[1], dtype=np.int64)
+        position = np.zeros(feature.shape[1], dtype=np.int64)
         for k in range(n_splits):
             parent = node[b, k]
-            slot[b, k] = place[parent]
-            place[left[b, parent]] = place[parent]
-            place[left[b, parent] + 1] = k + 1
+            slot[b, k] = position[parent]
+            position[left[b, parent]] = position[parent]
+            position[left[b, parent] + 1] = k + 1

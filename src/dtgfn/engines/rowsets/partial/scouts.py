@@ -1,4 +1,4 @@
-"""Exploration that finds the mass: scouts go where trees would pass children nobody looked at.
+"""Exploration that finds the mass: scouts go where trees would pass children nobody has expanded.
 
 A scout walks down from the root. At a node it takes a cut with probability proportional to
 P(cut) * open(cut), where open is the probability that a tree taking the cut passes an unknown
@@ -15,13 +15,13 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.partial.flows import LEAST_OPEN, cut_open
-from dtgfn.engines.rowsets.partial.graph import Graph
-from dtgfn.engines.rowsets.partial.lookahead import Cuts
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
 
 
 def send_scouts(
-    graph: Graph, n_scouts: int, rng: np.random.Generator
+    graph: PartialGraph, n_scouts: int, rng: np.random.Generator
 ) -> tuple[list[tuple[int, Int64s, Int64s]], list[Int64s]]:
     """Return the frontier, (depth, nodes, cuts) per depth, and the nodes passed at each depth."""
     frontier, passed = [], []
@@ -46,7 +46,7 @@ def spread(
     scouts: Int64s,
     start: Int64s,
     n_cuts: Int32s,
-    cuts: Cuts,
+    cuts: CutTable,
     flow: Floats,
     below_flow: Floats,
     below_open: Floats,
@@ -61,18 +61,8 @@ def spread(
     for i in range(nodes.shape[0]):
         node, first = nodes[i], start[nodes[i]]
         number = n_cuts[node]
-        unknown, known = 0.0, 0.0
-        for u in range(number):
-            e = first + u
-            opening = cut_open(e, cuts, below_flow, below_open)
-            mass[u] = math.exp(cuts.logit[e] - flow[node]) * opening
-            if opening > 0.0:
-                mass[u] = max(mass[u], LEAST_OPEN)
-            if opening == 1.0 and is_unknown(e, cuts, below_flow):
-                unknown += mass[u]
-                mass[u] = -1.0 - mass[u]  # marks the frontier
-            else:
-                known += mass[u]
+        given = (first, number, flow[node], cuts, below_flow, below_open)
+        unknown, known = weigh_cuts(*given, mass)
         if unknown + known <= 0.0:
             continue
         n_new = int(scouts[i] * unknown / (unknown + known) + uniform[i, 0])
@@ -111,7 +101,33 @@ def spread(
 
 
 @njit(cache=True, nogil=True)
-def is_unknown(e: int, cuts: Cuts, below_flow: Floats) -> bool:
+def weigh_cuts(
+    first: int,
+    number: int,
+    flow: float,
+    cuts: CutTable,
+    below_flow: Floats,
+    below_open: Floats,
+    mass: Floats,
+) -> tuple[float, float]:
+    """Write the open mass of a node's cuts, -1 less where a child is unknown; return both sums."""
+    unknown, known = 0.0, 0.0
+    for u in range(number):
+        e = first + u
+        opening = cut_open(e, cuts, below_flow, below_open)
+        mass[u] = math.exp(cuts.logit[e] - flow) * opening
+        if opening > 0.0:
+            mass[u] = max(mass[u], LEAST_OPEN)
+        if opening == 1.0 and is_unknown(e, cuts, below_flow):
+            unknown += mass[u]
+            mass[u] = -1.0 - mass[u]  # marks the frontier
+        else:
+            known += mass[u]
+    return unknown, known
+
+
+@njit(cache=True, nogil=True)
+def is_unknown(e: int, cuts: CutTable, below_flow: Floats) -> bool:
     """Whether one of the cut's children has not been looked at."""
     for side in range(2):
         child = cuts.child[e, side]

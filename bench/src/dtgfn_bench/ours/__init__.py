@@ -1,0 +1,8 @@
+"""Our own methods, behind the contract that the rivals keep."""
+
+from __future__ import annotations
+
+from dtgfn_bench.contract import Method
+from dtgfn_bench.ours import classifiers, detectors, developed
+
+OURS: tuple[Method, ...] = (*classifiers.METHODS, *developed.METHODS, *detectors.METHODS)

@@ -1,0 +1,22 @@
+"""Further measurements that the docs quote: each file has a ``run`` that reports one table."""
+
+from __future__ import annotations
+
+FOLDER = "studies"  # within the folder of results
+
+# Name and title; the name, with underscores, is the file's. Nothing is imported until it runs.
+STUDIES = {
+    "ablation": "What each idea of the fixed order is worth",
+    "caution": "What shrinking the network's guesses is worth",
+    "ensembles-development": "The choice of the bagged posterior's defaults",
+    "exact": "Exact inference on small tables: seconds, memory, log Z",
+    "fidelity": "The GFlowNet against the exact posterior",
+    "forty": "Forty tables nobody tuned on, next to forests and linear models",
+    "large": "Where exact is out of reach: best trees and evidence by engine",
+    "odd-tables": "Odd tables with exact answers: is any engine wrong without saying so?",
+    "predict": "Seconds to predict, next to a random forest",
+    "regression": "Regression next to rivals, and how far exact sums reach",
+    "speed": "Seconds per training step, next to the authors' code",
+    "streaming": "A stream of batches: partial fits against cold starts",
+    "temperatures": "What one fit for all temperatures could share",
+}

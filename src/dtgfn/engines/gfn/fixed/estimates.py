@@ -1,0 +1,263 @@
+"""FlowEstimates: the flows of row sets, remembered where known and from the network elsewhere.
+
+Optimism is how much of what the network promises of row sets nobody has expanded is believed.
+Training goes where the network promises most, so there all of it counts, up to the ceilings. Trees
+drawn for the user must not go where a promise is false: on a table of many rows one that is tens of
+nats off would send all of them there. So when training ends promises are shrunk, the more the
+network is off at known nodes; and dropped where trees drawn by them turn out worth less than what
+is known without them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import torch
+from numba import njit
+
+from dtgfn._support.arrays import Float32s, Int32s, Int64s
+from dtgfn._support.parallel import ChunkSize
+from dtgfn.engines.gfn.fixed.network import LEVELS_LEFT, ResidualNetwork, network_input
+from dtgfn.engines.rowsets.partial.cuts import CutTable
+from dtgfn.engines.rowsets.partial.graph import Level, PartialGraph, known_nodes
+
+MEASURED_NODES = 2048
+REFRESH = 10  # network steps after which a node's residuals are computed again
+SHORTLIST = 128  # cuts of a node whose children the network sees
+WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
+
+
+class Optimism:
+    """What is believed now: everything (training), a share by level (``shrunk``), or nothing."""
+
+    def __init__(self, graph: PartialGraph, network: ResidualNetwork) -> None:
+        self.graph, self.network = graph, network
+        self.dropped, self.shrunk = False, False
+        self._shares: dict[int, float] = {}
+
+    def share(self, depth: int, rng: np.random.Generator) -> float:
+        """Share of the network's promises at a level that its errors at known nodes leave.
+
+        Flows add up as exponentials, where errors of spread s count as s^2 / 2 nats too much.
+        """
+        if not self.shrunk:
+            return 1.0
+        if depth not in self._shares:
+            level = self.graph.levels[depth]
+            known = known_nodes(level)
+            if known.size == 0:
+                return 0.0
+            if known.size > MEASURED_NODES:
+                known = rng.choice(known, MEASURED_NODES)
+            guess = self.network.predict(node_inputs(self.graph, depth, known)).astype(np.float64)
+            error = level.flow[known] - level.lookahead[known] - guess
+            inflation = 0.5 * float((error**2).mean())
+            self._shares[depth] = max(1.0 - inflation / max(float(guess.mean()), 1e-9), 0.0)
+        return self._shares[depth]
+
+    def shrink(self, rng: np.random.Generator) -> None:
+        """Believe only a share from now on."""
+        if self.shrunk:
+            return
+        self.shrunk = True
+        for level in self.graph.levels[-2::-1]:  # from below: flows must be calm to judge by them
+            level.cuts.residual[: level.n_listed] *= self.share(level.depth + 1, rng)
+            self.graph.update(level.depth, known_nodes(level), remember=True)
+
+    def drop(self) -> None:
+        """Believe nothing from now on: every flow is a sum of trees that are known."""
+        self.dropped = True
+        self.graph.update_all(remember=True, optimistic=False)
+
+    def restore(self, stale: int) -> None:
+        """Believe everything again; nodes get the version ``stale``, so that they ask anew."""
+        if self.shrunk:
+            self.shrunk = False
+            for level in self.graph.levels[:-1]:
+                share = self._shares.get(level.depth + 1, 0.0)
+                level.cuts.residual[: level.n_listed] /= share if share > 0 else 1.0
+                level.version[:] = stale
+            self._shares.clear()
+        if self.dropped:
+            self.dropped = False
+            self.graph.update_all(remember=True)
+
+
+class FlowEstimates:
+    """A graph of row sets, a network over it, and flows that follow from both.
+
+    Attributes
+    ----------
+    graph, network
+        What is known, and what guesses the rest.
+    remember : bool
+        Whether a known child counts with its own flow; if not, the policy is the network's alone.
+    seed, step : int
+        Of all randomness here, with the steps that the network has been trained.
+    optimism : Optimism
+    touched : list of list of int64 arrays
+        By depth, nodes that were passed since the last ``update``, which brings their flows up to
+        date.
+
+    """
+
+    def __init__(
+        self, graph: PartialGraph, network: ResidualNetwork, *, remember: bool, seed: int
+    ) -> None:
+        self.graph, self.network, self.remember, self.seed = graph, network, remember, seed
+        self.step = 0
+        self.optimism = Optimism(graph, network)
+        self.forget_touched()
+        self.expand(0, np.zeros(1, np.int64))
+        self._standardise()
+
+    def forget_touched(self) -> None:
+        """Let what was passed be no lesson."""
+        self.touched: list[list[Int64s]] = [[np.zeros(0, np.int64)] for _ in self.graph.levels]
+
+    def expand(self, depth: int, nodes: Int64s) -> int:
+        """Make the flows of nodes known, and return how many were not.
+
+        New ones get the network's residuals at once.
+        """
+        graph, level = self.graph, self.graph.levels[depth]
+        new = graph.expand(depth, nodes)
+        self.touched[depth].append(nodes)
+        if new.size and depth < graph.n_upper:
+            self.refresh(level, new)
+            graph.update(depth, new, self.remember, not self.optimism.dropped)
+        return int(new.size)
+
+    def expand_in_time(self, depth: int, nodes: Int64s, deadline: float) -> int:
+        """Make the flows of nodes known, a few at a time, as long as there is time."""
+        if deadline == math.inf:
+            return self.expand(depth, nodes)
+        new = np.isnan(self.graph.levels[depth].flow[nodes])
+        self.expand(depth, nodes[~new])
+        chunk, first, nodes = ChunkSize(), 0, nodes[new]
+        while first < nodes.size and (begun := time.monotonic()) < deadline:
+            part = nodes[first : first + chunk.size]
+            self.expand(depth, part)
+            first += part.size
+            chunk.adapt(part.size, time.monotonic() - begun)
+        return first
+
+    def restore_optimism(self) -> None:
+        """Believe the network again, and ask it anew."""
+        self.optimism.restore(stale=-REFRESH)
+
+    def update(self) -> None:
+        """After a step of the network, bring the flows of what was touched up to date."""
+        self.restore_optimism()
+        self.step += 1
+        for depth in range(self.graph.n_upper - 1, -1, -1):
+            nodes = np.unique(np.concatenate(self.touched[depth]))
+            level = self.graph.levels[depth]
+            self.refresh(level, nodes[level.version[nodes] + REFRESH <= self.step])
+            self.graph.update(depth, nodes, self.remember)
+        self.forget_touched()
+
+    def finish(self) -> None:
+        """Bring every flow up to date, after training."""
+        if not self.remember:  # the policy is the network as it is now
+            for level in self.graph.levels[:-1]:
+                known = known_nodes(level)
+                self.refresh(level, known[level.version[known] < self.step])
+        elif self.step >= WARM_UP:
+            self.optimism.shrink(self._rng())
+        self.optimism.dropped = False
+        self.graph.update_all(self.remember)
+
+    def refresh(self, level: Level, nodes: Int64s) -> None:
+        """Let the network say again what it adds to the look-ahead of the nodes' children."""
+        if nodes.size == 0 or (self.remember and self.step < WARM_UP):
+            return
+        cuts = promising_cuts(nodes, level.start, level.n_cuts, level.cuts, SHORTLIST)
+        residual = self.network.predict(child_inputs(self.graph, level, cuts)).reshape(-1, 2)
+        residual *= self.optimism.share(level.depth + 1, self._rng())
+        fill_residuals(nodes, level.start, level.n_cuts, cuts, residual, level.cuts)
+        level.version[nodes] = self.step
+
+    def _rng(self) -> np.random.Generator:
+        """Randomness that is the same whenever a step is taken up again."""
+        return np.random.default_rng([self.seed, self.step])
+
+    def _standardise(self) -> None:
+        """Give the network inputs of unit spread, by the root's children."""
+        if self.graph.n_upper:
+            root = self.graph.levels[0]
+            x = child_inputs(self.graph, root, np.arange(root.n_cuts[0]))
+            deepest = np.arange(len(x)) % self.graph.problem.score.max_depth
+            x[:, LEVELS_LEFT] -= np.minimum(deepest, x[:, LEVELS_LEFT] - 1)  # all depths to come
+            self.network.standardise(torch.from_numpy(x).to(self.network.device))
+
+
+def node_inputs(graph: PartialGraph, depth: int, nodes: Int64s) -> Float32s:
+    """Network inputs [N, F] of nodes of a depth."""
+    level, levels_left = graph.levels[depth], graph.problem.score.max_depth - depth
+    return network_input(
+        level.sums[nodes], level.lookahead[nodes], levels_left, graph.problem.loops
+    )
+
+
+def child_inputs(graph: PartialGraph, level: Level, cuts: Int64s) -> Float32s:
+    """Network inputs [2 N, F] of both children of some cuts [N] of a level."""
+    levels_left = graph.problem.score.max_depth - level.depth - 1
+    sums = level.cuts.sums[cuts].reshape(-1, level.sums.shape[1])
+    lookahead = level.cuts.lookahead[cuts].reshape(-1)
+    return network_input(sums, lookahead, levels_left, graph.problem.loops)
+
+
+@njit(cache=True, nogil=True)
+def promising_cuts(
+    nodes: Int64s, start: Int64s, n_cuts: Int32s, cuts: CutTable, most: int
+) -> Int64s:
+    """Cuts with the largest look-ahead, at most so many of each node, node after node."""
+    total = 0
+    for i in range(nodes.shape[0]):
+        total += min(n_cuts[nodes[i]], most)
+    out = np.empty(total, np.int64)
+    at = 0
+    for i in range(nodes.shape[0]):
+        first, number = start[nodes[i]], n_cuts[nodes[i]]
+        if number <= most:
+            for e in range(first, first + number):
+                out[at] = e
+                at += 1
+            continue
+        value = np.empty(number)
+        for u in range(number):
+            e = first + u
+            value[u] = cuts.prior[e] + cuts.lookahead[e, 0] + cuts.lookahead[e, 1]
+        lowest = np.partition(value, number - most)[number - most]
+        taken = 0
+        for u in range(number):
+            if value[u] >= lowest and taken < most:
+                out[at] = first + u
+                at += 1
+                taken += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def fill_residuals(
+    nodes: Int64s, start: Int64s, n_cuts: Int32s, chosen: Int64s, residual: Float32s, cuts: CutTable
+) -> None:
+    """Write what the network said of the chosen cuts, and its mean to the others of each node.
+
+    ``chosen`` is what ``promising_cuts`` gave for the same nodes, ``residual`` is [len(chosen), 2].
+    """
+    at = 0
+    for i in range(nodes.shape[0]):
+        first, number = start[nodes[i]], n_cuts[nodes[i]]
+        until = at
+        while until < chosen.shape[0] and first <= chosen[until] < first + number:
+            until += 1
+        for side in range(2):
+            if until - at < number:
+                cuts.residual[first : first + number, side] = residual[at:until, side].mean()
+            for j in range(at, until):
+                cuts.residual[chosen[j], side] = residual[j, side]
+        at = until

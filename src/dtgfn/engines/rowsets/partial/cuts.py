@@ -1,0 +1,407 @@
+"""The cuts of a node: what their children are worth at a glance, and which nodes these are.
+
+With K = 2 tail levels (a leaf table exists) the sums over pairs of cuts give Z(child, 1) of both
+children of every cut; with K = 1 the histogram gives m(child). Either is a lower bound of
+Z(child, k): the look-ahead that the policy starts from.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dtgfn._support.arrays import Bools, Float32s, Floats, Int32s, Int64s, UInt64s
+from dtgfn.engines.rowsets.graph import RowSetTable, find_or_add, rows_of, sum_rows
+from dtgfn.engines.rowsets.problem import Loops
+from dtgfn.engines.rowsets.two_levels import Pairs, load_set, make_pairs, value_sides
+from dtgfn.trees.leaves import log_marginal
+
+
+class CutTable(NamedTuple):
+    """The cuts of many row sets, E in all; columns a side holds are [E, 2], left then right."""
+
+    feature: Int32s  # [E]
+    low: Int32s  # [E] thresholds low <= j < high cut alike
+    high: Int32s  # [E]
+    prior: Floats  # [E] tempered log prior of the split, all its thresholds together
+    lookahead: Float32s  # [E, 2] log of the look-ahead value of the child
+    best: Float32s  # [E, 2] log weight of the child's best tree within the look-ahead
+    sums: Float32s  # [E, 2, K] the leaf model's, of the child
+    child: Int32s  # [E, 2] the child's node, -1 while nobody has been there
+    ceiling: Float32s  # [E, 2] what the child can be worth at most, see flows.py
+    residual: Float32s  # [E, 2] what the network adds to ``lookahead``
+    logit: Floats  # [E] log of the flow through the cut
+
+
+def empty_cuts(n_cuts: int, n_sums: int) -> CutTable:
+    """Return room for cuts."""
+    return CutTable(
+        np.empty(n_cuts, np.int32),
+        np.empty(n_cuts, np.int32),
+        np.empty(n_cuts, np.int32),
+        np.empty(n_cuts),
+        np.empty((n_cuts, 2), np.float32),
+        np.empty((n_cuts, 2), np.float32),
+        np.empty((n_cuts, 2, n_sums), np.float32),
+        np.empty((n_cuts, 2), np.int32),
+        np.empty((n_cuts, 2), np.float32),
+        np.zeros((n_cuts, 2), np.float32),
+        np.empty(n_cuts),
+    )
+
+
+@njit(cache=True, nogil=True)
+def look_ahead_by_table(
+    first: int,
+    last: int,
+    nodes: Int64s,
+    bits: UInt64s,
+    depth: int,
+    start: Int64s,
+    max_cuts: int,
+    loops: Loops,
+    cuts: CutTable,
+) -> None:
+    """Fill the cuts of nodes[first:last], children valued with one level; one column only."""
+    pairs = make_pairs(loops, max_cuts, 1)
+    split = math.exp(loops.log_split[depth])
+    for i in range(first, last):
+        node = nodes[i]
+        s, total, n_cuts = load_set(bits[node], loops, pairs)
+        value_sides(total, n_cuts, split, loops, pairs)
+        write_cuts(start[node], s, total, split, depth, loops, pairs, cuts)
+
+
+@njit(cache=True, nogil=True)
+def write_cuts(
+    at: int,
+    s: int,
+    total: int,
+    split: float,
+    depth: int,
+    loops: Loops,
+    pairs: Pairs,
+    cuts: CutTable,
+) -> None:
+    """Write the loaded set's cuts from position ``at`` on, as logs without the table's scale."""
+    table, rows = loops.table, pairs.rows
+    n_sums = loops.sums.shape[1]
+    below, total_sums, all_rows = np.zeros(n_sums), np.zeros(n_sums), 0.0
+    for i in range(s):
+        all_rows += table.row_weight[rows[i]]
+        for c in range(n_sums):
+            total_sums[c] += loops.sums[rows[i], c]
+    for f in range(loops.ranks.shape[0]):
+        a, b = pairs.offset[f], pairs.offset[f + 1]
+        if a == b:
+            continue
+        sum_positions(at, s, f, loops, pairs, cuts)
+        weight = 0.0
+        for c in range(n_sums):
+            below[c] = 0.0
+        for u in range(a, b):
+            e = at + u
+            weight += cuts.lookahead[e, 0]
+            for c in range(n_sums):
+                below[c] += cuts.sums[e, 0, c]
+                cuts.sums[e, 0, c] = below[c]
+                cuts.sums[e, 1, c] = total_sums[c] - below[c]
+            low_shift = table.scale * weight
+            high_shift = table.scale * (all_rows - weight)
+            packed = pairs.prefix[u]
+            best_left = max(table.value[packed], split * pairs.best_left[u])
+            best_right = max(table.value[total - packed], split * pairs.best_right[u])
+            cuts.feature[e] = f
+            cuts.prior[e] = loops.log_split[depth] + math.log(cuts.high[e] - cuts.low[e])
+            cuts.lookahead[e, 0] = math.log(pairs.z_left[u]) - low_shift
+            cuts.lookahead[e, 1] = math.log(pairs.z_right[u]) - high_shift
+            cuts.best[e, 0] = math.log(best_left) - low_shift
+            cuts.best[e, 1] = math.log(best_right) - high_shift
+            cuts.child[e, 0], cuts.child[e, 1] = -1, -1
+
+
+@njit(cache=True, nogil=True)
+def sum_positions(at: int, s: int, f: int, loops: Loops, pairs: Pairs, cuts: CutTable) -> None:
+    """Sum the rows left of each cut of a feature, and not of the cut before; set its thresholds.
+
+    The weight of these rows is left in ``lookahead``, where the caller takes it from.
+    """
+    a, b, n_sums = pairs.offset[f], pairs.offset[f + 1], loops.sums.shape[1]
+    for e in range(at + a, at + b):
+        cuts.residual[e, 0], cuts.residual[e, 1] = 0.0, 0.0
+        for c in range(n_sums):
+            cuts.sums[e, 0, c] = 0.0
+        cuts.lookahead[e, 0] = 0.0
+        cuts.low[e], cuts.high[e] = -1, 1 << 30
+    for i in range(s):
+        row, position = pairs.rows[i], pairs.position[f, i]
+        code = loops.rank_code[f, loops.ranks[f, row]]
+        if a + position < b:
+            e = at + a + position
+            cuts.low[e] = code
+            cuts.lookahead[e, 0] += loops.table.row_weight[row]
+            for c in range(n_sums):
+                cuts.sums[e, 0, c] += loops.sums[row, c]
+        if position > 0:
+            cuts.high[at + a + position - 1] = code
+
+
+@njit(cache=True, nogil=True)
+def find_two_codes(loops: Loops) -> Bools:
+    """Tell which features [F] have two codes only, as indicators of categories do."""
+    n_features, n_ranks = loops.rank_code.shape
+    found = np.zeros(n_features, np.bool_)
+    for f in range(n_features):
+        third = n_ranks > 2 and loops.rank_code[f, 2] > loops.rank_code[f, 1]
+        found[f] = n_ranks > 1 and not third
+    return found
+
+
+@njit(cache=True, nogil=True)
+def sum_two_codes(
+    f: int, s: int, rows: Int32s, total_sums: Floats, loops: Loops, bucket: Floats, seen: Int32s
+) -> tuple[int, int]:
+    """Sum the rows of the higher code, which are few; the others are the rest of ``total_sums``.
+
+    Returns the lowest and the highest rank, and marks the two in ``seen``.
+    """
+    n_high, n_sums = 0, total_sums.shape[0]
+    for r in range(s):
+        if loops.ranks[f, rows[r]] == 1:
+            n_high += 1
+            for c in range(n_sums):
+                bucket[1, c] += loops.sums[rows[r], c]
+    lowest, highest = 0 if n_high < s else 1, 1 if n_high > 0 else 0
+    seen[lowest], seen[highest] = 1, 1
+    if lowest == 0:
+        for c in range(n_sums):
+            bucket[0, c] = total_sums[c] - bucket[1, c]
+    return lowest, highest
+
+
+@njit(cache=True, nogil=True)
+def sum_codes(
+    f: int, s: int, rows: Int32s, loops: Loops, bucket: Floats, seen: Int32s
+) -> tuple[int, int]:
+    """Sum the rows of every code; mark ranks in ``seen``, return the lowest and the highest."""
+    lowest, highest = loops.rank_code.shape[1], -1
+    for r in range(s):
+        rank = loops.ranks[f, rows[r]]
+        seen[rank] = 1
+        lowest, highest = min(lowest, rank), max(highest, rank)
+        for c in range(loops.sums.shape[1]):
+            bucket[rank, c] += loops.sums[rows[r], c]
+    return lowest, highest
+
+
+@njit(cache=True, nogil=True)
+def look_ahead_by_formula(
+    first: int,
+    last: int,
+    nodes: Int64s,
+    bits: UInt64s,
+    depth: int,
+    start: Int64s,
+    max_cuts: int,
+    loops: Loops,
+    cuts: CutTable,
+) -> None:
+    """Fill the cuts of nodes[first:last], children valued as leaves; works for every score."""
+    n_features, n_rows = loops.ranks.shape
+    n_ranks, n_sums = loops.rank_code.shape[1], loops.sums.shape[1]
+    rows, seen = np.empty(n_rows, np.int32), np.zeros(n_ranks, np.int32)
+    bucket, total_sums = np.zeros((n_ranks, n_sums)), np.zeros(n_sums)
+    two_codes = find_two_codes(loops)
+    for i in range(first, last):
+        node = nodes[i]
+        s = rows_of(bits[node], rows)
+        for c in range(n_sums):
+            total_sums[c] = 0.0
+            for r in range(s):
+                total_sums[c] += loops.sums[rows[r], c]
+        e, n_varying = start[node], 0
+        for f in range(n_features):
+            if two_codes[f]:
+                lowest, highest = sum_two_codes(f, s, rows, total_sums, loops, bucket, seen)
+            else:
+                lowest, highest = sum_codes(f, s, rows, loops, bucket, seen)
+            n_varying += 1 if highest > lowest else 0
+            given = (f, lowest, highest, depth, total_sums, loops, bucket, seen)
+            e = write_leaf_cuts(e, *given, cuts)
+        if loops.uniform_rules:
+            share = math.log(max(n_varying, 1)) / loops.temperature
+            for u in range(start[node], e):
+                cuts.prior[u] -= share
+
+
+@njit(cache=True, nogil=True)
+def write_leaf_cuts(
+    e: int,
+    f: int,
+    lowest: int,
+    highest: int,
+    depth: int,
+    total_sums: Floats,
+    loops: Loops,
+    bucket: Floats,
+    seen: Int32s,
+    cuts: CutTable,
+) -> int:
+    """Write the cuts of a feature from ``e`` on, return the end; ``bucket``, ``seen`` get empty."""
+    n_sums = total_sums.shape[0]
+    left, right = np.zeros(n_sums), np.zeros(n_sums)
+    rules = 0.0
+    if loops.uniform_rules and highest > lowest:
+        rules = math.log(loops.rank_code[f, highest] - loops.rank_code[f, lowest])
+    previous = -1
+    for rank in range(lowest, highest + 1):
+        if seen[rank] == 0:
+            continue
+        seen[rank] = 0
+        if previous >= 0:
+            cuts.feature[e] = f
+            cuts.low[e] = loops.rank_code[f, previous]
+            cuts.high[e] = loops.rank_code[f, rank]
+            cuts.prior[e] = loops.log_split[depth] - rules / loops.temperature
+            cuts.prior[e] += math.log(cuts.high[e] - cuts.low[e])
+            for c in range(n_sums):
+                right[c] = total_sums[c] - left[c]
+                cuts.sums[e, 0, c], cuts.sums[e, 1, c] = left[c], right[c]
+            low = log_marginal(left, loops.leaf)
+            high = log_marginal(right, loops.leaf)
+            # A leaf that could still split also pays for stopping; the child knows better.
+            cuts.lookahead[e, 0] = low / loops.temperature + loops.log_stop[depth + 1]
+            cuts.lookahead[e, 1] = high / loops.temperature + loops.log_stop[depth + 1]
+            cuts.best[e, 0], cuts.best[e, 1] = cuts.lookahead[e, 0], cuts.lookahead[e, 1]
+            cuts.child[e, 0], cuts.child[e, 1] = -1, -1
+            cuts.residual[e, 0], cuts.residual[e, 1] = 0.0, 0.0
+            e += 1
+        previous = rank
+        for c in range(n_sums):
+            left[c] += bucket[rank, c]
+            bucket[rank, c] = 0.0
+    return e
+
+
+@njit(cache=True, nogil=True)
+def set_stop(nodes: Int64s, sums: Floats, log_prior: float, loops: Loops, stop: Floats) -> None:
+    """Set the log flow of stopping: m(S)^(1/temperature) and the prior of a stop."""
+    for k in nodes:
+        stop[k] = stop_flow(sums[k], log_prior, loops)
+
+
+@njit(cache=True, nogil=True)
+def stop_flow(sums: Floats, log_prior: float, loops: Loops) -> float:
+    """Log flow of stopping at sums [K]."""
+    value = log_marginal(sums, loops.leaf)
+    return value / loops.temperature + log_prior
+
+
+@njit(cache=True, nogil=True)
+def reach_children(
+    nodes: Int64s,
+    chosen: Int64s,
+    sets: RowSetTable,
+    cuts: CutTable,
+    row_keys: UInt64s,
+    loops: Loops,
+    below: RowSetTable,
+    sums: Floats,
+    lookahead: Floats,
+    log_prior: float,
+    stop: Floats,
+) -> None:
+    """Link each chosen cut to the nodes of its two sides, which join the next level if new."""
+    n_words = sets.bits.shape[1]
+    rows = np.empty(loops.ranks.shape[1], np.int32)
+    members = np.empty(loops.ranks.shape[1], np.int32)
+    side_bits = np.empty((2, n_words), np.uint64)
+    for i in range(nodes.shape[0]):
+        node, e = nodes[i], chosen[i]
+        if cuts.child[e, 0] >= 0 and cuts.child[e, 1] >= 0:
+            continue
+        left0, left1 = np.uint64(0), np.uint64(0)
+        for w in range(n_words):
+            side_bits[0, w] = 0
+        f = cuts.feature[e]
+        for r in range(rows_of(sets.bits[node], rows)):
+            row = rows[r]
+            if loops.rank_code[f, loops.ranks[f, row]] <= cuts.low[e]:
+                side_bits[0, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
+                left0 ^= row_keys[row, 0]
+                left1 ^= row_keys[row, 1]
+        for w in range(n_words):
+            side_bits[1, w] = sets.bits[node, w] & ~side_bits[0, w]
+        right0, right1 = sets.keys[node, 0] ^ left0, sets.keys[node, 1] ^ left1
+        for side in range(2):
+            before = below.used[0]
+            if side == 0:
+                child = find_or_add(left0, left1, side_bits[0], below)
+            else:
+                child = find_or_add(right0, right1, side_bits[1], below)
+            if child == before:
+                lookahead[child] = cuts.lookahead[e, side]
+                # Not the cut's sums: they are single precision, and flows must not be.
+                sum_rows(side_bits[side], loops, members, sums[child])
+                stop[child] = stop_flow(sums[child], log_prior, loops)
+            cuts.child[e, side] = child
+
+
+@njit(cache=True, nogil=True)
+def link_children(
+    first: int,
+    last: int,
+    nodes: Int64s,
+    start: Int64s,
+    sets: RowSetTable,
+    cuts: CutTable,
+    row_keys: UInt64s,
+    loops: Loops,
+    below: RowSetTable,
+) -> None:
+    """Link the cuts of newly listed nodes to children that are there already."""
+    n_features, n_rows = loops.ranks.shape
+    n_ranks = loops.rank_code.shape[1]
+    rows, stamp = np.empty(n_rows, np.int32), np.zeros(n_ranks, np.int32)
+    bucket = np.zeros((n_ranks, 2), np.uint64)
+    for i in range(first, last):
+        node, e = nodes[i], start[nodes[i]]
+        s = rows_of(sets.bits[node], rows)
+        for f in range(n_features):
+            lowest, highest = n_ranks, -1
+            for r in range(s):
+                rank = loops.ranks[f, rows[r]]
+                stamp[rank] = 1
+                bucket[rank, 0] ^= row_keys[rows[r], 0]
+                bucket[rank, 1] ^= row_keys[rows[r], 1]
+                lowest, highest = min(lowest, rank), max(highest, rank)
+            left0, left1, previous = np.uint64(0), np.uint64(0), -1
+            for rank in range(lowest, highest + 1):
+                if stamp[rank] == 0:
+                    continue
+                if previous >= 0:
+                    cuts.child[e, 0] = find(left0, left1, below)
+                    right0, right1 = sets.keys[node, 0] ^ left0, sets.keys[node, 1] ^ left1
+                    cuts.child[e, 1] = find(right0, right1, below)
+                    e += 1
+                previous = rank
+                left0 ^= bucket[rank, 0]
+                left1 ^= bucket[rank, 1]
+                stamp[rank] = 0
+                bucket[rank, 0], bucket[rank, 1] = 0, 0
+
+
+@njit(cache=True, nogil=True)
+def find(key0: np.uint64, key1: np.uint64, sets: RowSetTable) -> int:
+    """Position of a row set among the nodes of a level, -1 if it is not there."""
+    mask = np.uint64(sets.slots.shape[0] - 1)
+    slot = key0 & mask
+    while sets.slots[slot] >= 0:
+        node = sets.slots[slot]
+        if sets.keys[node, 0] == key0 and sets.keys[node, 1] == key1:
+            return node
+        slot = (slot + np.uint64(1)) & mask
+    return -1

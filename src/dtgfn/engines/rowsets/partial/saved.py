@@ -1,0 +1,151 @@
+"""A partial graph as arrays for a file, and back: files may lie, and the loops do not check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn._support.arrays import Int32s, Int64s
+from dtgfn.engines.rowsets.graph import count_cuts, make_row_sets
+from dtgfn.engines.rowsets.partial.cuts import CutTable
+from dtgfn.engines.rowsets.partial.graph import (
+    NODE_FIELDS,
+    Level,
+    PartialGraph,
+    fill_slots,
+    make_level,
+    reserve_cuts,
+    reserve_nodes,
+)
+from dtgfn.engines.rowsets.problem import Problem
+
+LARGEST_LOG = 1e100  # sums of such numbers stay numbers
+CUTS_AT_ONCE = 100_000  # checked, so that the row sets on both sides stay a few megabytes
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def graph_arrays(graph: PartialGraph) -> Arrays:
+    """Everything a graph knows; views, which go on changing with it."""
+    out: Arrays = {}
+    for level in graph.levels:
+        n, name = len(level), f"level.{level.depth}."
+        out[name + "bits"], out[name + "keys"] = level.sets.bits[:n], level.sets.keys[:n]
+        for field in NODE_FIELDS:
+            out[name + field] = getattr(level, field)[:n]
+        for field in CutTable._fields:
+            out[name + "cuts." + field] = getattr(level.cuts, field)[: level.n_listed]
+    return out
+
+
+def restore_graph(graph: PartialGraph, arrays: Arrays) -> None:
+    """Take back what ``graph_arrays`` gave, and nothing of what was there before."""
+    levels = [make_level(graph.problem, depth) for depth in range(graph.n_upper + 1)]
+    graph.levels = levels
+    for level in levels:
+        name = f"level.{level.depth}."
+        part = {key.removeprefix(name): a for key, a in arrays.items() if key.startswith(name)}
+        fill_level(level, part)
+    for level, below in zip(levels, [*levels[1:], None], strict=True):
+        check_level(level, below, graph.problem)
+
+
+def fill_level(level: Level, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Fill an empty level from the arrays that ``graph_arrays`` made of one."""
+    n_nodes, n_cuts = len(arrays["bits"]), len(arrays["cuts.feature"])
+    reserve_nodes(level, n_nodes)
+    reserve_cuts(level, n_cuts)
+    level.n_listed = n_cuts
+    columns = {"bits": level.sets.bits, "keys": level.sets.keys}
+    columns |= {field: getattr(level, field) for field in NODE_FIELDS}
+    columns |= {f"cuts.{field}": column for field, column in level.cuts._asdict().items()}
+    for name, column in columns.items():
+        length = n_cuts if name.startswith("cuts.") else n_nodes
+        if arrays[name].shape != (length, *column.shape[1:]) or arrays[name].dtype != column.dtype:
+            raise ValueError(f"{name} has the shape {arrays[name].shape} or another type")
+        column[:length] = arrays[name]
+    level.sets.used[0] = n_nodes
+    fill_slots(n_nodes, level.sets.keys, level.sets.slots)
+
+
+def check_level(level: Level, below: Level | None, problem: Problem) -> None:
+    """Refuse a level that is not one of this problem."""
+    n_nodes, bits = len(level), level.sets.bits[: len(level)]
+    wrong = (
+        (level.depth == 0 and (n_nodes != 1 or (bits != problem.root_bits).any()))
+        or (bits & ~problem.root_bits).any()
+        or not bits.any(axis=1).all()
+        or (make_row_sets(problem, bits).keys != level.sets.keys[:n_nodes]).any()
+        or not _has_numbers(level)
+        or not _has_cuts(level, below, problem)
+    )
+    if wrong:
+        raise ValueError(f"the row sets at depth {level.depth} do not fit together")
+
+
+def _has_numbers(level: Level) -> bool:
+    """Whether all is finite but what is not known yet, and nothing so large that it overflows."""
+    n_nodes, n_listed = len(level), level.n_listed
+    known = ~np.isnan(level.flow[:n_nodes])
+    of_nodes = (level.sums, level.lookahead, level.stop, level.open, level.n_thresholds)
+    # A leaf model of one's own has no ceiling.
+    most = level.cuts.ceiling
+    finite = level.cuts._replace(ceiling=np.where(np.isposinf(most), 0.0, most))
+    of_cuts = (array for array in finite if array.dtype.kind == "f")
+    numbers: list[npt.NDArray[Any]] = [array[:n_nodes][known] for array in (level.flow, level.best)]
+    numbers += [*(array[:n_nodes] for array in of_nodes), *(array[:n_listed] for array in of_cuts)]
+    shares = level.open[:n_nodes]
+    return (
+        all(np.isfinite(array).all() for array in numbers)
+        and max(float(np.abs(array).max(initial=0.0)) for array in numbers) <= LARGEST_LOG
+        and bool(((shares >= 0) & (shares <= 1)).all())
+    )
+
+
+def _has_cuts(level: Level, below: Level | None, problem: Problem) -> bool:
+    """Whether every node that was looked at has its cuts, and these part its rows."""
+    n_nodes, n_listed, cuts = len(level), level.n_listed, level.cuts
+    start, n_cuts = level.start[:n_nodes], level.n_cuts[:n_nodes]
+    if below is None:
+        return n_listed == 0 and not n_cuts.any() and bool((start == -1).all())
+    listed = np.flatnonzero(start >= 0)
+    known = np.flatnonzero(~np.isnan(level.flow[:n_nodes]))
+    counts = np.empty(listed.size, np.int32)
+    count_cuts(0, listed.size, level.sets.bits[listed], problem.loops, counts)
+    unlisted = start < 0
+    if (unlisted[known]).any() or n_cuts[unlisted].any() or (counts != n_cuts[listed]).any():
+        return False
+    if (start[listed] + counts > n_listed).any():
+        return False
+    feature, child = cuts.feature[:n_listed], cuts.child[:n_listed]
+    low, high = cuts.low[:n_listed], cuts.high[:n_listed]
+    if ((feature < 0) | (feature >= problem.feature.size)).any():
+        return False
+    highest = problem.loops.rank_code.max(axis=1, initial=0)[feature]
+    if ((low < 0) | (high <= low) | (high > highest)).any():
+        return False
+    if ((child < -1) | (child >= len(below))).any():
+        return False
+    cut = np.repeat(start[listed] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    return _parts_rows(np.repeat(listed, counts), child[cut], level, below)
+
+
+def _parts_rows(owner: Int64s, child: Int32s, level: Level, below: Level) -> bool:
+    """Whether the children [E, 2] of nodes [E] that are there have their rows, each just once."""
+    there = np.flatnonzero((child >= 0).any(axis=1))
+    for first in range(0, there.size, CUTS_AT_ONCE):
+        e = there[first : first + CUTS_AT_ONCE]
+        parent = level.sets.bits[owner[e]]
+        sides = [
+            np.where((child[e, side] >= 0)[:, None], below.sets.bits[child[e, side]], 0)
+            for side in range(2)
+        ]
+        both = (child[e] >= 0).all(axis=1)
+        if (sides[0] & sides[1]).any() or ((sides[0] | sides[1]) & ~parent).any():
+            return False
+        if ((sides[0] | sides[1]) != parent)[both].any():
+            return False
+        if ((sides[0] | sides[1]) == parent)[~both].all(axis=1).any():
+            return False
+    return True
