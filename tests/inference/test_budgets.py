@@ -435,7 +435,7 @@ def test_a_real_budget_ends_what_would_go_on_for_ever(engine):
 
 @pytest.mark.parametrize(
     ("engine", "endless"),
-    [(smc.infer_smc, {"n_sweeps": None}), (mcmc.infer_mcmc, {"n_steps": None})],
+    [(infer_smc, {"n_sweeps": None}), (infer_mcmc, {"n_steps": None})],
     ids=["smc", "mcmc"],
 )
 def test_a_real_interrupt_is_heard_between_two_pieces(engine, endless):
