@@ -25,6 +25,7 @@ from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.engines.rowsets.tails import edge_log_weights, tail_values
 from dtgfn.trees.batch import TreeBatch, distinct_trees
+from dtgfn.trees.node_terms import two_rows
 from dtgfn.trees.score import Rows, Score
 
 WORK = 3e5  # steps of the loops for each tree: a fraction of a second for a thousand of them
@@ -132,6 +133,14 @@ def bound_sums(
     return Bounds(floor, ceiling, first_split(graph, ceiling, column, n_columns))
 
 
+def compile_referee(rows: Rows, score: Score, run: Run) -> None:
+    """Judge two rows in both ways, so that all loops are compiled."""
+    if run.judged:
+        problem = make_problem(two_rows(rows), score, run.column, run.n_columns)
+        sum_all(problem, run.column, run.n_columns, run_at_once, math.inf)
+        bound_sums(problem, run.column, run.n_columns, 1, 1)
+
+
 def affordable_nodes(problem: Problem, n_trees: int) -> int:
     """Row sets whose sums fit into the work."""
     pairs = problem.max_cuts**2 / 2 if problem.two_levels_at_once else 0.0
@@ -195,7 +204,7 @@ def judge_draws(
     the exact ones, beyond the errors of as many draws as the engine claims by its largest effective
     sample size (``n_effective`` if None). Tables whose root is much work are not judged.
     """
-    if rows.codes.size > MOST_CELLS:
+    if not run.judged or rows.codes.size > MOST_CELLS:
         return {}
     column, n_columns = run.column, run.n_columns
     n_threads = count_threads(run.n_jobs)
