@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dtgfn.inference.temperature import choose_temperature as choose_temperature
     from dtgfn.inference.temperature import leave_one_out as leave_one_out
     from dtgfn.posterior.moments import Variance as Variance
+    from dtgfn.posterior.prediction import Predictor as Predictor
     from dtgfn.posterior.prediction import average_outputs as average_outputs
     from dtgfn.posterior.tree_posterior import TreePosterior as TreePosterior
     from dtgfn.posterior.uncertainty import Uncertainty as Uncertainty
@@ -78,7 +79,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "leave_one_out",
         ),
         "posterior.tree_posterior": ("TreePosterior",),
-        "posterior.prediction": ("average_outputs",),
+        "posterior.prediction": (
+            "Predictor",
+            "average_outputs",
+        ),
         "posterior.uncertainty": (
             "Uncertainty",
             "credible_interval",

@@ -378,7 +378,7 @@ def test_every_setting_reaches_the_estimator(folder, tmp_path):
         "split_penalty": ("bcart", 0.9, 1.5), "class_weight": {"yes": 2.0, "no": 1.0},
         "temperature": 1.5, "weighting": "uniform", "n_trees": 50, "time_budget": None,
         "n_jobs": None,  # of the machine, not of the model
-        "random_state": 4, "options": {"n_particles": 100, "n_sweeps": 2}, "leaf_draws": True,
+        "random_state": 4, "options": {"leaf_draws": True, "n_particles": 100, "n_sweeps": 2},
     }  # fmt: skip
     params = load(out).get_params()
     assert {name: params[name] for name in settings} == settings

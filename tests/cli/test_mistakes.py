@@ -183,10 +183,10 @@ def test_tables_and_targets(text, line, said, tmp_path, monkeypatch):
 
 
 VALUES = [
-    (1, "--max-depth -1", "--max-depth -1 is out of range; give a number from 0 to 30"),
-    (1, "--max-depth 99", "--max-depth 99 is out of range; give a number from 0 to 30"),
+    (1, "--max-depth -1", "--max-depth -1 is out of range; give a whole number from 0 to"),
+    (1, "--max-depth 99", "--max-depth 99 is out of range; give a whole number from 0 to"),
     (2, "--max-depth two", "--max-depth is wrong: 'two' is not a whole number"),
-    (1, "--n-thresholds 0", "--n-thresholds is 0, but must be an integer from 1"),
+    (1, "--n-thresholds 0", "--n-thresholds 0 is out of range; give a whole number from 1"),
     (1, "--leaf-concentration 0", "--leaf-concentration 0.0 is out of range; give a number from"),
     (1, "--split-penalty mld", "--split-penalty mld is not a prior; give"),
     (1, "--split-penalty bcart:2,1", "--split-penalty ('bcart', 2.0, 1.0) is not a prior; give"),
@@ -220,7 +220,7 @@ VALUES = [
     (1, "--objective tb", "--objective tb is for --inference gfn, not 'exact'; leave it out"),
     (1, "--checkpoint c.pt", "is for --inference gfn, not 'exact'; leave it out"),
     (1, "--options memory_budget=1", "Exact inference"),
-    (2, "--task regress --preset paper", "--preset is not for --task regress; leave it out"),
+    (2, "--task regress --leaf-draws", "--leaf-draws is not for --task regress; leave it out"),
     (2, "--task regress --n-bags 3", "--n-bags is not for --task regress; leave it out"),
     (2, "--task anomalies --binning quantile", "--binning is not for --task anomalies; leave it"),
     (2, "--contamination 0.1", "--contamination is not for --task classify; leave it out"),

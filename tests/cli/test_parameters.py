@@ -8,7 +8,16 @@ import typer
 import dtgfn
 from dtgfn.cli.app import app
 from dtgfn.cli.options import MisuseError
-from dtgfn.cli.parameters import BY_NAME, ENGINES, FLAGS, LEFT_OUT, TASKS, read_parameters
+from dtgfn.cli.parameters import (
+    BY_NAME,
+    ENGINES,
+    FLAGS,
+    LEFT_OUT,
+    TASKS,
+    as_parameters,
+    read_parameters,
+)
+from dtgfn.engines.gfn.settings import PRESETS, Settings, make_settings
 from dtgfn.engines.registry import ENGINES as KNOWN_ENGINES
 
 ESTIMATORS = {task: getattr(dtgfn, name) for task, name in TASKS.items()}
@@ -24,7 +33,7 @@ DEFAULTS = {
 
 def test_every_parameter_has_a_flag_of_its_name_or_a_reason_to_have_none():
     parameters = {name for defaults in DEFAULTS.values() for name in defaults}
-    assert {flag.name for flag in FLAGS} == parameters - set(LEFT_OUT)
+    assert {flag.name for flag in FLAGS if not flag.option_of} == parameters - set(LEFT_OUT)
     assert set(LEFT_OUT) <= parameters
     fit = typer.main.get_command(app).commands["fit"]
     typed = {option for parameter in fit.params for option in parameter.opts}
@@ -37,7 +46,25 @@ def text_of(default):
     return {None: "none", False: "no"}.get(default, str(default))
 
 
-@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
+def test_other_flags_are_options_of_an_engine_or_of_the_classifier():
+    for flag in FLAGS:
+        engines = [e for e in KNOWN_ENGINES.values() if flag.name in e.option_names]
+        own = flag.name in dtgfn.DTGFNClassifier._own_options
+        assert bool(flag.option_of) == bool(engines or own), flag.name
+
+
+def test_the_help_tells_the_defaults_of_options():
+    settings = Settings()
+    told = {flag.name: flag.default for flag in FLAGS if flag.option_of}
+    assert told.pop("device") == settings.device
+    assert told.pop("preset") == inspect.signature(make_settings).parameters["preset"].default
+    assert told.pop("leaf_draws") == "no"
+    assert set(told.values()) == {"none"}  # what the preset says
+
+
+@pytest.mark.parametrize(
+    "flag", [flag for flag in FLAGS if not flag.option_of], ids=lambda flag: flag.name
+)
 def test_the_help_tells_the_defaults(flag):
     told = {
         task: text_of(known[flag.name]) for task, known in DEFAULTS.items() if flag.name in known
@@ -54,9 +81,15 @@ def test_the_help_tells_the_defaults(flag):
 def test_choices_are_those_of_the_estimators():
     assert tuple(KNOWN_ENGINES) == ENGINES
     documented = dtgfn.DTGFNClassifier.__doc__
-    for name in ("binning", "weighting", "preset", "leaf_order", "objective", "loss"):
+    for name in ("binning", "weighting"):
         listed = ", ".join(f'"{choice}"' for choice in BY_NAME[name].choices)
         assert f"{name} : {{{listed}}}" in documented
+    assert BY_NAME["preset"].choices == tuple(PRESETS)
+    for name in ("leaf_order", "objective", "loss"):
+        with pytest.raises(ValueError, match="is not known; give one of ") as refusal:
+            make_settings(**{name: "other"})
+        listed = str(refusal.value).partition("one of ")[2].rstrip(".").split(", ")
+        assert sorted(listed) == sorted(BY_NAME[name].choices)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +103,17 @@ def test_choices_are_those_of_the_estimators():
         ({"class_weight": "balanced", "loss": None}, {"class_weight": "balanced"}),
         ({"options": ["n-particles=50", "hidden=[8,8]", "loss=cosh", "patience=null"]},
          {"options": {"n_particles": 50, "hidden": (8, 8), "loss": "cosh", "patience": None}}),
-        ({"contamination": "0.1", "leaf_draws": True}, {"contamination": 0.1, "leaf_draws": True}),
-        ({"device": "cuda:1"}, {"device": "cuda:1"}),
+        ({"contamination": "0.1"}, {"contamination": 0.1}),
+        ({"device": "cuda:1", "leaf_draws": True},
+         {"options": {"device": "cuda:1", "leaf_draws": True}}),
+        ({"n_steps": "none", "n_trees": "5"}, {"n_trees": 5}),
+        ({"n_steps": "9", "loss": "huber", "options": ["n_steps=7"]},
+         {"options": {"n_steps": 7, "loss": "huber"}}),
     ],
-    ids=range(9),
+    ids=range(11),
 )  # fmt: skip
 def test_texts_become_what_python_would_be_given(texts, values):
-    assert read_parameters(texts) == values
+    assert as_parameters(read_parameters(texts), values, "classify") == values
 
 
 @pytest.mark.parametrize(

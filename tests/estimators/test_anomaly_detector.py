@@ -25,10 +25,10 @@ from dtgfn.anomaly.background import (
     background_shares,
     choose_views,
     fit_background,
-    place,
+    locate_cells,
     view_rows,
 )
-from dtgfn.anomaly.density import emptiness
+from dtgfn.anomaly.density import spacing
 from dtgfn.data.tables import as_table, take
 from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.smc import engine as smc
@@ -98,10 +98,10 @@ def test_every_row_falls_into_a_cell_of_each_column():
         )
     )
     for rows in (table, odd):
-        cells, log_density = place(background, rows)
+        cells, log_density = locate_cells(background, rows)
         assert np.isfinite(log_density).all()
         assert (cells < background.n_cells).all()
-    known, unseen = place(background, table)[0], place(background, odd)[0]
+    known, unseen = locate_cells(background, table)[0], locate_cells(background, odd)[0]
     assert unseen[0, [1, 2]].tolist() == [0, 0]  # no category of training
     assert known[:, [1, 2]].min() > 0
     assert not np.isin(unseen[0, 4], known[:, 4])  # 1999 is not 2024
@@ -111,7 +111,7 @@ def test_frequent_categories_come_last():
     background = fit_background(
         as_table([["b"], ["b"], ["a"], [None], [None], [None]]), 3, np.ones(6)
     )
-    cells, _ = place(background, as_table([["new"], ["a"], ["b"], [None]]))
+    cells, _ = locate_cells(background, as_table([["new"], ["a"], ["b"], [None]]))
     assert cells.ravel().tolist() == [0, 1, 2, 3]
 
 
@@ -138,7 +138,7 @@ def test_background_rows_weigh_as_much_as_normal_ones(n_thresholds):
     rows = np.random.default_rng(2).normal(size=(50, 3))
     weight = np.random.default_rng(3).uniform(0.5, 2, 50)
     background = fit_background(as_table(rows), n_thresholds, weight)
-    codes, _ = place(background, as_table(rows))
+    codes, _ = locate_cells(background, as_table(rows))
     found = view_rows(background, (0, 2), codes, weight, np.random.default_rng(0))
     assert (found.codes[-50:] == codes[:, [0, 2]]).all()
     both = [found.weight[found.target == kind].sum() for kind in (BACKGROUND, NORMAL)]
@@ -161,11 +161,11 @@ def test_views_are_distinct_and_cover_columns_evenly(n_columns, per_view, n_view
         assert counts.max() - counts.min() <= 2
 
 
-def plain_emptiness(model, row, rows, without=None):
+def plain_spacing(model, row, rows, without=None):
     """Obvious twin: count rows and cells in each leaf, one row and one tree at a time."""
     background, total = model.background_, 0.0
-    cells, _ = place(background, rows)
-    own, log_density = place(background, row)
+    cells, _ = locate_cells(background, rows)
+    own, log_density = locate_cells(background, row)
     for view in model.views_:
         columns = list(view.columns)
         every = itertools.product(*(range(background.n_cells[column]) for column in columns))
@@ -189,9 +189,9 @@ def test_scores_and_the_two_std_rule_are_what_they_are_said_to_be():
     model = DTGFNAnomalyDetector(**QUICK).fit(frame)
     scores = model.score_samples(frame)
     rows = [take(table, [i]) for i in range(len(frame))]
-    wanted = [-plain_emptiness(model, row, table) for row in rows]
+    wanted = [-plain_spacing(model, row, table) for row in rows]
     assert np.allclose(scores, wanted)
-    left_out = np.array([-plain_emptiness(model, row, table, i) for i, row in enumerate(rows)])
+    left_out = np.array([-plain_spacing(model, row, table, i) for i, row in enumerate(rows)])
     assert model.offset_ == pytest.approx(left_out.mean() - 2 * left_out.std())
     assert ((model.predict(frame) == -1) == (scores < model.offset_)).all()
 
@@ -293,8 +293,8 @@ def test_it_works_at_the_end_of_a_pipeline():
 )
 def test_small_and_strange_tables_are_fitted(rows, other):
     model = DTGFNAnomalyDetector(**QUICK).fit(rows)
-    codes, log_density = place(model.background_, as_table(rows))
-    assert np.isfinite(emptiness(model.views_, codes, log_density)).all()
+    codes, log_density = locate_cells(model.background_, as_table(rows))
+    assert np.isfinite(spacing(model.views_, codes, log_density)).all()
     assert (model.predict(rows) == 1).all()
     if other != [["x"]]:
         assert model.score_samples(other)[0] < model.score_samples(rows).min()

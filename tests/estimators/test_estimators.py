@@ -1,7 +1,9 @@
 """DTGFNClassifier and infer: scikit-learn's contract, tables of all kinds, clear refusals."""
 
+import copy
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +20,7 @@ from thoroughness import long_but
 import dtgfn
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.data.tables import split_column
+from dtgfn.posterior import prediction
 from dtgfn.posterior.prediction import average_trees
 from dtgfn.trees.batch import route
 
@@ -294,12 +297,12 @@ def test_unknown_parameters_are_refused():
 )
 def test_what_only_training_knows_is_refused_elsewhere(changes):
     with pytest.raises(ValueError, match=f"{next(iter(changes))}=.* is for inference='gfn'"):
-        small(inference="mcmc", **changes).fit([[1.0], [2.0]] * 5, [0, 1] * 5)
+        small(inference="mcmc", options=changes).fit([[1.0], [2.0]] * 5, [0, 1] * 5)
 
 
 def test_options_reach_every_engine(iris):
     X, y = iris
-    chains = small(inference="mcmc", n_steps=500, options={"n_chains": 2})
+    chains = small(inference="mcmc", options={"n_steps": 500, "n_chains": 2})
     with pytest.warns(dtgfn.diagnostics.UntrustworthyFit, match="R-hat|independent") as told:
         chains.fit(X, y)
     assert told[0].filename == __file__
@@ -316,7 +319,7 @@ def sampled(iris):
         warnings.simplefilter(
             "ignore", dtgfn.diagnostics.UntrustworthyFit
         )  # first splits take longer to mix
-        return small(inference="mcmc", n_steps=100_000, n_trees=200).fit(X, y)
+        return small(inference="mcmc", options={"n_steps": 100_000}, n_trees=200).fit(X, y)
 
 
 def test_weightings_differ_and_unknown_ones_are_refused(sampled, iris):
@@ -357,8 +360,10 @@ def test_intervals_hold_probabilities_and_uncertainty_adds_up(sampled, iris):
 def test_leaf_draws_are_noisy_and_repeatable(sampled, iris):
     X, _ = iris
     mean = sampled.predict_proba(X[:20])
-    drawn = [sampled.set_params(leaf_draws=True).predict_proba(X[:20]) for _ in range(2)]
-    sampled.set_params(leaf_draws=False)
+    options = sampled.options
+    sampled.set_params(options={**options, "leaf_draws": True})
+    drawn = [sampled.predict_proba(X[:20]) for _ in range(2)]
+    sampled.set_params(options=options)
     np.testing.assert_array_equal(*drawn)  # random_state is a number
     np.testing.assert_allclose(drawn[0], mean, atol=0.1)
     assert np.abs(drawn[0] - mean).max() > 1e-4
@@ -368,7 +373,32 @@ def test_predicting_leaves_the_estimator_as_it_was(sampled, iris):
     X, _ = iris
     fresh = pickle.loads(pickle.dumps(sampled))
     np.testing.assert_array_equal(fresh.predict_proba(X), sampled.predict_proba(X))
-    assert "_forests" not in sampled.__getstate__()
+    assert "_predictors" not in sampled.__getstate__()
+
+
+def test_counting_is_done_once_a_fit_and_again_where_something_was_set(iris, monkeypatch):
+    X, y = iris
+    counts = []
+    count = prediction.count_trees
+    monkeypatch.setattr(prediction, "count_trees", lambda *given: counts.append(1) or count(*given))
+    model = small(weighting="posterior").fit(X, y)
+    assert not counts
+    before = model.predict_proba(X)
+    model.predict_uncertainty(X[:3])
+    model.predict_interval(X[:3])
+    assert len(counts) == 1
+    uniform = model.set_params(weighting="uniform").predict_proba(X)
+    assert len(counts) == 2
+    assert np.abs(uniform - before).max() > 1e-6
+    one = np.where(np.arange(len(model.posterior_.trees)) == 0, 0.0, -np.inf)
+    model.posterior_ = replace(model.posterior_, log_weight=one, solution=None)  # by hand, too
+    alone = model.set_params(weighting="importance").predict_proba(X)
+    assert np.abs(alone - uniform).max() > 1e-6
+    model.set_params(weighting="posterior").fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    again = copy.deepcopy(model)
+    np.testing.assert_array_equal(again.predict_proba(X), before)
+    assert not hasattr(clone(model), "posterior_")
 
 
 def test_a_fit_that_failed_is_no_fit():

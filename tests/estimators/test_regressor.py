@@ -159,7 +159,9 @@ def diabetes():
 @pytest.fixture(scope="module")
 def fitted(diabetes):
     X, _, y, _ = diabetes
-    return DTGFNRegressor(max_depth=3, n_thresholds=15, n_steps=100, random_state=0).fit(X, y)
+    return DTGFNRegressor(
+        max_depth=3, n_thresholds=15, random_state=0, options={"n_steps": 100}
+    ).fit(X, y)
 
 
 def test_it_predicts_better_than_the_mean(fitted, diabetes):

@@ -24,8 +24,7 @@ from thoroughness import examples
 
 from dtgfn import DTGFNClassifier, infer
 from dtgfn.cli.summary import summarise, summary_text
-from dtgfn.data.binning import Binner, encode
-from dtgfn.data.columns import ColumnSpec
+from dtgfn.data.binning import Binner, ColumnSpec, encode
 from dtgfn.data.tables import as_table
 from dtgfn.explain import consensus_tree, distinct_rules, leaf_rules
 from dtgfn.explain.column_importance import (
@@ -519,7 +518,7 @@ def test_probability_of_a_rule_is_the_weight_of_the_trees_that_have_it(seed):
 def test_rules_are_weighted_as_the_model_is():
     posterior, _ = mixed(3, n_trees=15, depth=2)
     model = DTGFNClassifier(weighting="uniform")
-    model.posterior_ = posterior
+    model._keep(posterior)
     everything = leaf_rules(model, "all").groupby("tree")["weight"].first()
     copies = everything * len(posterior.trees)
     assert np.allclose(copies, copies.round())

@@ -41,7 +41,7 @@ VALUES = {
 def models():
     made = {
         "exact": DTGFNClassifier(inference="exact", **SMALL),
-        "sampled": DTGFNClassifier(inference="mcmc", n_steps=4000, **SMALL),
+        "sampled": DTGFNClassifier(inference="mcmc", options={"n_steps": 4000}, **SMALL),
         "bagged": DTGFNClassifier(inference="exact", n_bags=6, **SMALL),
         "by reward": DTGFNClassifier(inference="exact", weighting="posterior", **SMALL),
         "numbers": DTGFNRegressor(inference="exact", **SMALL),

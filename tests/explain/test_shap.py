@@ -108,7 +108,7 @@ def test_values_of_a_model_add_up_to_its_weighting():
     rng = np.random.default_rng(3)
     frame = numeric_frame(60, rng)
     model = DTGFNClassifier(
-        inference="mcmc", n_steps=20_000, n_trees=40, max_depth=3, n_thresholds=7
+        inference="mcmc", options={"n_steps": 20_000}, n_trees=40, max_depth=3, n_thresholds=7
     )
     model.set_params(temperature=3.0, weighting="posterior", random_state=0)
     found = shap_values(model.fit(frame, rng.integers(0, 2, 60)), frame)

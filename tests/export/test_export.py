@@ -317,7 +317,7 @@ def check_all_trees(model, new):
 
 
 def test_all_trees_predict_as_the_model_whatever_its_weighting():
-    model, new = fitted(inference="mcmc", n_steps=20_000)
+    model, new = fitted(inference="mcmc", options={"n_steps": 20_000})
     said = {}
     for weighting in ("importance", "uniform", "posterior"):
         said[weighting] = check_all_trees(model.set_params(weighting=weighting), new)

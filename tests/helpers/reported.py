@@ -37,7 +37,8 @@ def case(kind: str) -> Case:
         model: Any = DTGFNClassifier(inference="exact", **QUICK).fit(X[::2], y[::2])
         held_out = X[1::2], y[1::2]
     elif kind == "gfn":
-        model = DTGFNClassifier(n_steps=15, n_trees=200, **(QUICK | {"max_depth": 3})).fit(X, y)
+        quick = QUICK | {"max_depth": 3, "n_trees": 200, "options": {"n_steps": 15}}
+        model = DTGFNClassifier(**quick).fit(X, y)
         held_out = X[:60], y[:60]
     elif kind == "bags":
         model = DTGFNClassifier(inference="exact", n_bags=8, **QUICK).fit(X, y)

@@ -18,7 +18,7 @@ from dtgfn.engines.exact.engine import ExactEngine
 from dtgfn.explain.tree_set import take_trees
 from dtgfn.inference.bagging import Bags, best_sharpness, infer_bagged, out_of_bag
 from dtgfn.inference.resampling import BagOptions
-from dtgfn.posterior.prediction import average_outputs, average_trees, knows_average, sharpened
+from dtgfn.posterior.prediction import Predictor, average_outputs, average_trees, sharpened
 from dtgfn.posterior.uncertainty import credible_interval, uncertainty
 from dtgfn.trees.batch import canonical_keys, node_sums, route
 from dtgfn.trees.leaves import NormalLeaf
@@ -156,7 +156,7 @@ def test_uncertainty_is_the_entropy_of_what_is_predicted(power):
     posterior = bag()
     posterior = replace(posterior, solution=replace(posterior.solution, sharpness=power))
     blunt = replace(posterior, solution=replace(posterior.solution, sharpness=1.0))
-    found, plain = uncertainty(posterior, CODES), uncertainty(blunt, CODES)
+    found, plain = (uncertainty(Predictor(p), CODES) for p in (posterior, blunt))
     entropy = entr(average_outputs(posterior, CODES)).sum(axis=1)
     np.testing.assert_allclose(found.total, entropy)
     assert (found.total == found.noise + found.model).all()
@@ -168,16 +168,15 @@ def test_the_parts_are_zero_where_nothing_is_uncertain():
     case = Case(CODES, np.zeros(40, np.int64), 1, max_depth=2)
     posterior = bag(case)
     posterior = replace(posterior, solution=replace(posterior.solution, sharpness=2.0))
-    found = uncertainty(posterior, CODES)
+    found = uncertainty(Predictor(posterior), CODES)
     assert not np.stack([found.total, found.noise, found.model]).any()
 
 
 def test_intervals_are_of_the_probabilities_before_sharpening():
     posterior = bag()
     blunt = replace(posterior, solution=replace(posterior.solution, sharpness=1.0))
-    np.testing.assert_array_equal(
-        credible_interval(posterior, CODES), credible_interval(blunt, CODES)
-    )
+    found, plain = (credible_interval(Predictor(p), CODES) for p in (posterior, blunt))
+    np.testing.assert_array_equal(found, plain)
 
 
 @pytest.mark.parametrize("weighting", ["importance", "uniform"])
@@ -301,7 +300,7 @@ def test_a_share_of_columns_may_be_a_list():
 def test_bags_are_averaged_like_any_sampled_trees():
     """So with the threads that were asked for, and with nothing kept but by the estimator."""
     posterior = bag()
-    assert not knows_average(posterior)
+    assert not Predictor(posterior).knows_average
     one, two = (average_outputs(posterior, CODES, n_jobs=n) for n in (1, 2))
     np.testing.assert_allclose(one, two)
     assert set(vars(posterior.solution)) == {f.name for f in fields(Bags)}

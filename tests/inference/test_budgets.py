@@ -33,6 +33,7 @@ from dtgfn._support.parallel import (
     run_serial,
 )
 from dtgfn._support.progress import silent
+from dtgfn.data.binning import distinct_codes
 from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.exact import budget as exact_budget
 from dtgfn.engines.exact.budget import Budget
@@ -41,7 +42,6 @@ from dtgfn.engines.smc import engine as smc
 from dtgfn.engines.smc.sweep import make_workspace, start_sweep
 from dtgfn.inference.temperature import choose_temperature
 from dtgfn.trees.node_terms import make_node_table
-from dtgfn.trees.routing import distinct_codes
 from dtgfn.trees.score import log_reward, merge_rows
 
 RNG = np.random.default_rng(0)

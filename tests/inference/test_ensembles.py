@@ -90,7 +90,10 @@ def test_the_temperature_of_bags_is_judged_out_of_bag():
         ({"n_bags": 1}, "n_bags=1"),
         ({"n_bags": 5, "options": {"column_share": 2.0}}, "column_share=2.0"),
         ({"options": {"column_share": 0.5}}, "'column_share' is not an option"),
-        ({"inference": "gfn", "temperature": "auto", "checkpoint": "c"}, "no one checkpoint"),
+        (
+            {"inference": "gfn", "temperature": "auto", "options": {"checkpoint": "c"}},
+            "no one checkpoint",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(changes, said):

@@ -113,7 +113,7 @@ def test_mistakes_are_named_in_a_sentence():
         extend_posterior(posterior, X[:2, :3], Y[:2])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         extend_posterior(posterior, X[:2], Y[:3])
-    with pytest.raises(ValueError, match="one finite number >= 0 for each of the 2 rows"):
+    with pytest.raises(ValueError, match=r"sample_weight is -1.0 in row 1, but must be finite"):
         extend_posterior(posterior, X[:2], Y[:2], sample_weight=[1.0, -1.0])
     with pytest.raises(ValueError, match="more than 1e\\+09 rows' worth"):
         extend_posterior(posterior, X[:2], Y[:2], sample_weight=[1.0, 1e10])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from dtgfn import DTGFNClassifier, infer
-from dtgfn.posterior.label_shift import recounted
-from dtgfn.posterior.prediction import average_outputs, count_trees
+from dtgfn.posterior.label_shift import average_shifted, shift_labels
+from dtgfn.posterior.prediction import Predictor, average_outputs
 from dtgfn.trees.batch import node_sums, route
 from dtgfn.trees.score import Rows
 
@@ -38,8 +38,7 @@ def test_equals_counting_by_hand(shares, seed):
     weight = rng.integers(1, 4, 40).astype(float)
     found = infer(X, y, engine="smc", sample_weight=weight, split_penalty=0.5, **SMALL)
     prior = dict(zip(found.classes.tolist(), shares, strict=True))
-    given_prior = recounted(found, count_trees(found), prior)
-    got = average_outputs(found, found.rows.codes, counted=given_prior)
+    got = average_shifted(Predictor(found), found.rows.codes, prior)
     seen = np.bincount(y, weights=weight, minlength=3) / weight.sum()
     times = np.array(shares) / sum(shares) / seen
     rows, leaf = found.rows, found.score.leaf
@@ -55,8 +54,7 @@ def test_equals_leaves_that_count_weighted_rows():
     rows = found.rows
     weight = np.where(rows.target == 1, 3.0, 0.6)  # 72 rows, 60 and 12 of a class: even shares
     weighted = replace(found, rows=Rows(rows.codes, rows.target, weight), solution=None)
-    even = recounted(found, count_trees(found), "uniform")
-    got = average_outputs(found, rows.codes, counted=even, weighting="uniform")
+    got = average_shifted(Predictor(found, "uniform"), rows.codes, "uniform")
     expected = average_outputs(weighted, rows.codes, weighting="uniform")
     np.testing.assert_allclose(got, expected, atol=1e-12)
 
@@ -94,7 +92,7 @@ def test_finds_the_rare_class_where_it_is_not_rare(n_bags):
 def test_a_class_without_rows_is_counted_as_nothing():
     X, y = two_classes(10, 10)
     found = infer(X, y, engine="exact", classes=["maybe", "no", "yes"], **SMALL)
-    again = recounted(found, count_trees(found), "uniform")
+    again = shift_labels(found, Predictor(found).counted, "uniform")
     assert (again.sums[:, 0] == 0).all()
 
 
@@ -115,5 +113,5 @@ def test_refuses(prior, words):
 
 
 def test_refuses_draws_of_leaves():
-    with pytest.raises(ValueError, match="leaf_draws=False"):
-        fitted(10, 10, leaf_draws=True).predict([[0.0, 0.0]], class_prior="uniform")
+    with pytest.raises(ValueError, match="without the option leaf_draws"):
+        fitted(10, 10, options={"leaf_draws": True}).predict([[0.0, 0.0]], class_prior="uniform")

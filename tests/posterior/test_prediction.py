@@ -13,19 +13,17 @@ from thoroughness import examples
 
 from dtgfn import infer
 from dtgfn.posterior.prediction import (
+    Predictor,
     average_outputs,
     average_trees,
-    count_trees,
     draw_dirichlet,
-    knows_average,
     leaf_probabilities,
-    make_forest,
     tree_weights,
 )
 from dtgfn.posterior.tree_posterior import sampled_posterior
 from dtgfn.posterior.uncertainty import credible_interval, expected_entropy, uncertainty
 from dtgfn.trees.batch import from_splits, node_sums, route
-from dtgfn.trees.forest import Forest, average, flatten, sum_leaves
+from dtgfn.trees.flat_trees import WeightedTrees, average, flatten, sum_leaves
 from dtgfn.trees.leaves import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import Rows, log_reward, make_score
 
@@ -128,7 +126,8 @@ def test_average_is_the_weighted_sum_of_what_the_leaves_say(
         leaves = np.flatnonzero(trees.feature[b, : trees.n_nodes[b]] < 0)
         number = flat.first_leaf[b] + np.searchsorted(leaves, leaf)
         expected += weights[b] * values[number]
-    np.testing.assert_allclose(average(Forest(flat, values, weights), codes), expected, atol=1e-12)
+    weighted = WeightedTrees(flat, values, weights)
+    np.testing.assert_allclose(average(weighted, codes), expected, atol=1e-12)
 
 
 @examples(20)
@@ -147,7 +146,7 @@ def test_threads_do_not_change_a_single_bit():
     rng = np.random.default_rng(0)
     trees, codes = random_trees(rng, 300), random_codes(rng, 3001)
     flat = flatten(trees)
-    forest = Forest(flat, rng.random((int(flat.first_leaf[-1]), 2)), rng.random(300))
+    forest = WeightedTrees(flat, rng.random((int(flat.first_leaf[-1]), 2)), rng.random(300))
     statistics = rng.random((len(codes), 3))
     for n_jobs in (2, 3, -1, None):
         np.testing.assert_array_equal(average(forest, codes, n_jobs), average(forest, codes, 1))
@@ -159,7 +158,7 @@ def test_threads_do_not_change_a_single_bit():
 def test_codes_may_come_in_any_layout():
     posterior = make_posterior()
     codes = random_codes(np.random.default_rng(1), 30)
-    forest = make_forest(posterior)
+    forest = Predictor(posterior).weighted_trees
     expected = average(forest, codes)
     frozen = codes.copy()
     frozen.flags.writeable = False
@@ -206,13 +205,14 @@ def tree_list(trees):
 
 def test_equal_trees_are_merged_and_counted_once():
     posterior = make_posterior(n_trees=30)
-    counted = count_trees(posterior)
-    forest = make_forest(posterior, counted=counted)
+    predictor = Predictor(posterior)
+    forest = predictor.weighted_trees
     n_distinct = len({tuple(map(tuple, (t.feature, t.cut))) for t in tree_list(posterior.trees)})
     assert len(forest.weights) == n_distinct < 30
     assert forest.weights.sum() == pytest.approx(1.0)
-    assert counted.member.shape == (30,)
-    np.testing.assert_array_equal(forest.values, make_forest(posterior).values)
+    assert predictor.counted.member.shape == (30,)
+    assert predictor.weighted_trees is forest
+    assert predictor.counted.trees is forest.trees
 
 
 def test_the_default_of_an_exact_engine_stays_exact():
@@ -220,7 +220,7 @@ def test_the_default_of_an_exact_engine_stays_exact():
     X, y = rng.random((40, 2)), rng.integers(0, 2, 40)
     posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=4, n_trees=5, random_state=0)
     codes = posterior.rows.codes
-    assert knows_average(posterior)
+    assert Predictor(posterior).knows_average
     np.testing.assert_array_equal(
         average_outputs(posterior, codes), posterior.solution.average(codes)
     )
@@ -272,13 +272,13 @@ def test_leaves_may_hold_numbers():
     [
         uncertainty,
         credible_interval,
-        lambda posterior, _: make_forest(posterior, leaf="dirichlet"),
+        lambda predictor, _: predictor.drawn_trees(),
     ],
 )
 def test_numbers_have_no_class_probabilities(ask):
     posterior = number_posterior()
     with pytest.raises(TypeError, match=r"Leaves are NormalLeaf, not classes; fit a DTGFNClass"):
-        ask(posterior, posterior.rows.codes)
+        ask(Predictor(posterior), posterior.rows.codes)
 
 
 # Dirichlet draws.
@@ -302,10 +302,8 @@ def test_each_copy_of_a_tree_has_its_own_draw():
     variance = []
     for copies in (1, 8):
         posterior = make_posterior(trees=from_splits([{(): (0, 3)}] * copies))
-        forests = [
-            make_forest(posterior, weighting="uniform", leaf="dirichlet", random_state=seed)
-            for seed in range(500)
-        ]
+        predictor = Predictor(posterior, "uniform")
+        forests = [predictor.drawn_trees(seed) for seed in range(500)]
         assert len(forests[0].weights) == 1
         variance.append(np.var([average(forest, codes)[0, 0] for forest in forests]))
     assert 5.5 < variance[0] / variance[1] < 11
@@ -352,7 +350,7 @@ def test_intervals_solve_the_mixture(seed, n_classes, concentration, times, leve
     rows = replace(posterior.rows, weight=posterior.rows.weight * times)
     posterior = replace(posterior, rows=rows)
     codes = random_codes(np.random.default_rng(seed), 3)
-    bounds = credible_interval(posterior, codes, level)
+    bounds = credible_interval(Predictor(posterior), codes, level)
     for i, row in enumerate(codes):
         parameters = mixture(posterior, posterior.weights, row)
         for c in range(n_classes):
@@ -372,7 +370,7 @@ def test_intervals_agree_with_draws():
     parameters = mixture(posterior, posterior.weights, row[0])
     component = rng.choice(5, 200_000, p=posterior.weights)
     draws = draw_dirichlet(parameters[component], rng)
-    lower, upper = credible_interval(posterior, row, 0.8)
+    lower, upper = credible_interval(Predictor(posterior), row, 0.8)
     np.testing.assert_allclose(
         np.array([lower[0], upper[0]]), np.quantile(draws, [0.1, 0.9], axis=0), atol=0.01
     )
@@ -381,31 +379,32 @@ def test_intervals_agree_with_draws():
 def test_intervals_hold_the_mean_and_grow_with_the_level():
     posterior = make_posterior(1, n_classes=2)
     codes = random_codes(np.random.default_rng(5), 5000)
-    counted = count_trees(posterior)
-    narrow = credible_interval(posterior, codes, 0.5, counted=counted)
-    lower, upper = credible_interval(posterior, codes, 0.95, counted=counted, n_jobs=2)
+    predictor = Predictor(posterior, n_jobs=2)
+    narrow = credible_interval(predictor, codes, 0.5)
+    lower, upper = credible_interval(predictor, codes, 0.95)
     mean = average_outputs(posterior, codes)
     assert ((lower <= mean) & (mean <= upper)).all()
     assert ((lower <= narrow[0]) & (narrow[1] <= upper)).all()
     np.testing.assert_allclose(lower[:, 0], 1 - upper[:, 1])
     # In parts or alone, a row gets the same interval.
-    np.testing.assert_array_equal(credible_interval(posterior, codes[4500:4501], 0.95)[0],
-                                  lower[4500:4501])  # fmt: skip
+    alone = credible_interval(predictor, codes[4500:4501], 0.95)[0]
+    np.testing.assert_array_equal(alone, lower[4500:4501])
 
 
 def test_a_single_class_is_certain():
     posterior = make_posterior(n_classes=1)
-    lower, upper = credible_interval(posterior, posterior.rows.codes)
+    lower, upper = credible_interval(Predictor(posterior), posterior.rows.codes)
     assert (lower == 1).all()
     assert (upper == 1).all()
-    np.testing.assert_allclose(uncertainty(posterior, posterior.rows.codes).total, 0, atol=1e-12)
+    parts = uncertainty(Predictor(posterior), posterior.rows.codes)
+    np.testing.assert_allclose(parts.total, 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("level", [0, 1, 1.5, -0.1, "90%", True, None])
 def test_levels_that_are_none_are_refused(level):
     posterior = make_posterior()
     with pytest.raises(ValueError, match=r"level=.* is not usable; give a probability between"):
-        credible_interval(posterior, posterior.rows.codes, level)
+        credible_interval(Predictor(posterior), posterior.rows.codes, level)
 
 
 # Noise and model.
@@ -422,7 +421,7 @@ def test_levels_that_are_none_are_refused(level):
 def test_parts_add_up_and_none_is_negative(seed, n_classes, concentration, weighting, tree):
     posterior = make_posterior(seed, n_classes=n_classes, leaf_concentration=concentration)
     codes = random_codes(np.random.default_rng(seed), 20)
-    parts = uncertainty(posterior, codes, weighting=weighting, tree=tree)
+    parts = uncertainty(Predictor(posterior, weighting, tree), codes)
     np.testing.assert_array_equal(parts.total, parts.noise + parts.model)
     assert (parts.noise >= 0).all()
     assert (parts.model >= 0).all()
@@ -435,7 +434,7 @@ def test_noise_is_the_mean_entropy_over_trees_and_draws_of_their_leaves():
     posterior = make_posterior(4, leaf_concentration=0.3)
     rng = np.random.default_rng(0)
     codes = random_codes(rng, 4)
-    parts = uncertainty(posterior, codes)
+    parts = uncertainty(Predictor(posterior), codes)
     for i, row in enumerate(codes):
         component = rng.choice(12, 100_000, p=posterior.weights)
         draws = draw_dirichlet(mixture(posterior, posterior.weights, row)[component], rng)
@@ -448,7 +447,7 @@ def test_many_rows_leave_only_noise_and_few_leave_doubt():
     model, total = [], []
     for times in (1.0, 100.0, 1e6):
         rows = replace(posterior.rows, weight=posterior.rows.weight * times)
-        parts = uncertainty(replace(posterior, rows=rows), posterior.rows.codes)
+        parts = uncertainty(Predictor(replace(posterior, rows=rows)), posterior.rows.codes)
         model.append(parts.model.max())
         total.append(parts.total.min())
     assert model[0] > model[1] > model[2]
@@ -468,7 +467,7 @@ def test_trees_that_contradict_each_other_are_doubt_about_the_model():
         log_weight=np.zeros(2),
         rows=Rows(np.ascontiguousarray(codes), labels, np.full(4, 1e6)),
     )
-    parts = uncertainty(posterior, np.array([[0, 0, 0], [0, 1, 0]], dtype=np.uint16))
+    parts = uncertainty(Predictor(posterior), np.array([[0, 0, 0], [0, 1, 0]], dtype=np.uint16))
     np.testing.assert_allclose(parts.model, [np.log(2), 0.0], atol=1e-4)
     np.testing.assert_allclose(parts.noise, 0.0, atol=1e-4)
 
@@ -502,11 +501,11 @@ def test_codes_of_another_width_are_refused(engine):
     with pytest.raises(ValueError, match="must be from 0 to 65535"):
         average_outputs(posterior, codes.astype(np.int64) - 1)
     with pytest.raises(ValueError, match="columns or more are needed"):
-        average(make_forest(posterior), codes[:, :0])
+        average(Predictor(posterior).weighted_trees, codes[:, :0])
     with pytest.raises(ValueError, match="one row of them for each"):
-        sum_leaves(make_forest(posterior).trees, codes, np.ones((29, 1)))
+        sum_leaves(Predictor(posterior).weighted_trees.trees, codes, np.ones((29, 1)))
     with pytest.raises(ValueError, match="give one for each"):
-        replace(make_forest(posterior), weights=np.ones(99))
+        replace(Predictor(posterior).weighted_trees, weights=np.ones(99))
 
 
 def test_a_table_is_predicted_by_its_codes():

@@ -25,14 +25,14 @@ from dtgfn.diagnostics import UntrustworthyFit, top_trees
 from dtgfn.diagnostics.judgement import trust_items
 from dtgfn.explain.column_labels import code_value, split_unit, values_of_codes
 from dtgfn.explain.tree_set import node_log_marginals
-from dtgfn.posterior.prediction import sharpness
+from dtgfn.posterior.prediction import Predictor
 from dtgfn.posterior.tree_posterior import sampled_posterior
 from dtgfn.posterior.uncertainty import uncertainty
 from dtgfn.report.explorer import table_of
 from dtgfn.report.posterior_facts import training_curves
 from dtgfn.report.report import gather, n_bytes
 from dtgfn.trees.batch import route
-from dtgfn.trees.equivalent_cuts import alike_cuts, log_variants, variant_keys
+from dtgfn.trees.equivalent_cuts import equivalence_keys, equivalent_cuts, log_n_equivalent
 
 MOST_BYTES = 2_500_000  # leaves half a megabyte for the page itself
 QUICK = {"max_depth": 3, "n_thresholds": 9, "n_jobs": 1, "random_state": 0}
@@ -42,7 +42,7 @@ def model_of(posterior, **params):
     """An estimator around a posterior that no engine made."""
     kind = DTGFNRegressor if posterior.classes is None else DTGFNClassifier
     model = kind(n_jobs=1, **params)
-    model.posterior_ = posterior
+    model._keep(posterior)
     if posterior.classes is not None:
         model.classes_ = posterior.classes
     model.n_features_in_ = len(posterior.binner.columns)
@@ -189,7 +189,8 @@ def bagged(flowers):
 def trained(flowers):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustworthyFit)
-        model = DTGFNClassifier(n_steps=4, time_budget=None, n_trees=50, **QUICK)
+        options = {"n_steps": 4}
+        model = DTGFNClassifier(time_budget=None, n_trees=50, options=options, **QUICK)
         return model.fit(*flowers)
 
 
@@ -210,7 +211,7 @@ def detector():
 
 def test_bags_are_as_sharp_in_the_report(bagged, flowers):
     report = gather(bagged)
-    assert report["forest"]["sharpness"] == sharpness(bagged.posterior_) != 1
+    assert report["forest"]["sharpness"] == bagged.posterior_.sharpness != 1
     assert_same_answers(bagged, flowers[0][::7], report)
     assert report["fit"]["engine"] == "bags of smc"
     assert report["trust"]["level"] == "unknown"
@@ -245,7 +246,8 @@ def test_an_exact_average_is_said_to_be_one_and_rows_carry_it(exact, flowers):
     assert forest["mean_difference"] == pytest.approx(np.abs(sampled - told).mean(), abs=1e-9)
     assert 0 < forest["mean_difference"] < 0.01
     # The split into noise and model is always that of the sample.
-    parts = uncertainty(exact.posterior_, encode(exact.binner_, table_of_rows(exact, report)))
+    codes = encode(exact.binner_, table_of_rows(exact, report))
+    parts = uncertainty(Predictor(exact.posterior_), codes)
     assert [row["uncertainty"]["model"] for row in report["rows"]] == parts.model.tolist()
 
 
@@ -397,11 +399,11 @@ def test_variants_are_counted_right_with_categories_and_missing_values():
     posterior = model.posterior_
     every, probability = top_trees(posterior, 100_000)
     assert probability.sum() == pytest.approx(1.0)  # all of them
-    alike = alike_cuts(every, posterior.rows.codes)
-    keys = variant_keys(every, alike)
+    alike = equivalent_cuts(every, posterior.rows.codes)
+    keys = equivalence_keys(every, alike)
     there = Counter(keys)
     assert max(there.values()) > 1
-    np.testing.assert_allclose(np.exp(log_variants(alike)), [there[key] for key in keys])
+    np.testing.assert_allclose(np.exp(log_n_equivalent(alike)), [there[key] for key in keys])
     reached = [leaves.tobytes() for leaves in route(every, posterior.rows.codes)]
     assert len(set(keys)) == len(set(zip(keys, reached, strict=True)))  # the same rows, too
     told = gather(model, n_trees=100)["trees"]
@@ -528,7 +530,7 @@ def test_a_gap_is_known_only_where_it_is(swept, trained, exact):
 
 def test_doubts_make_a_fit_poor(flowers):
     with pytest.warns(UntrustworthyFit):
-        model = DTGFNClassifier(inference="mcmc", n_steps=300, **QUICK).fit(*flowers)
+        model = DTGFNClassifier(inference="mcmc", options={"n_steps": 300}, **QUICK).fit(*flowers)
     trust = gather(model)["trust"]
     assert trust["level"] == "poor"
     assert trust["doubts"]
@@ -629,7 +631,7 @@ def test_wide_tables_and_many_classes_stay_small():
 
 def test_leaf_draws_are_told_apart_from_the_forest(flowers):
     X, y = flowers
-    model = DTGFNClassifier(inference="exact", leaf_draws=True, **QUICK).fit(X, y)
+    model = DTGFNClassifier(inference="exact", options={"leaf_draws": True}, **QUICK).fit(X, y)
     report = gather(model, X[::5])
     told = [row["probability"] for row in report["rows"]]
     assert told == model.predict_proba(X[::5]).tolist()

@@ -28,11 +28,12 @@ LABELS = np.where(X["a"].fillna(1) > 0, "yes", np.where(X["c"], "no", "maybe"))
 NUMBERS = np.where(X["a"].fillna(1) > 0, 3.0, 1.0) + 0.3 * rng.normal(size=50)
 COMMON = {"n_thresholds": 5, "n_trees": 20, "random_state": 0}
 FEW = {"n_particles": 20, "n_sweeps": 1}
+DRAWN = {**FEW, "leaf_draws": True}
 MODELS = {
     "exact": (DTGFNClassifier(inference="exact", max_depth=3, **COMMON), LABELS),
     "numbers": (DTGFNRegressor(inference="exact", max_depth=2, **COMMON), NUMBERS),
     "sampled": (
-        DTGFNClassifier(inference="smc", max_depth=4, leaf_draws=True, options=FEW, **COMMON),
+        DTGFNClassifier(inference="smc", max_depth=4, options=DRAWN, **COMMON),
         LABELS,
     ),
     "bags": (

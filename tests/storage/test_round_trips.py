@@ -203,11 +203,21 @@ def test_a_file_brings_no_paths_and_no_threads(tmp_path):
     assert again.options == {"hidden": [4], "n_steps": 1, "n_evaluate": 4}
     # Nor does one that somebody wrote by hand.
     kind = DTGFNClassifier
-    params = kind(n_jobs=900, checkpoint="/tmp/x", options={"checkpoint": "/tmp/y"}).get_params()
-    read = model_file._params_from_json({**params, "callbacks": "x", "warm_start": True}, kind)
-    assert (read["n_jobs"], read["checkpoint"], read["callbacks"]) == (None, None, None)
-    assert read["options"] == {}
+    params = kind(n_jobs=900, options={"checkpoint": "/tmp/y", "policy": "x"}).get_params()
+    older = {"callbacks": "x", "checkpoint": "/tmp/x"}  # which were parameters
+    read = model_file._params_from_json({**params, **older, "warm_start": True}, kind)
+    assert read.keys() == params.keys()
+    assert (read["n_jobs"], read["options"]) == (None, {})
     assert read["warm_start"] is False
+
+
+def test_what_older_files_have_by_itself_is_an_option_now():
+    older = {"leaf_draws": True, "preset": "default", "device": "cpu", "n_steps": 3, "loss": None}
+    params = DTGFNClassifier(options={"hidden": [4]}).get_params() | older
+    read = model_file._params_from_json(params, DTGFNClassifier)
+    assert read["options"] == {"leaf_draws": True, "n_steps": 3, "hidden": [4]}
+    usual = params | {"leaf_draws": False, "n_steps": None, "options": None}
+    assert model_file._params_from_json(usual, DTGFNClassifier)["options"] is None
 
 
 def test_numbers_that_shrink_to_nearly_nothing_are_not_compressed(tmp_path):

@@ -185,7 +185,7 @@ HOSTILE = {
     "history": _meta("history", value=["step"]),
     "weighting": _meta("params", "weighting", value="heavy"),
     "seed": _meta("params", "random_state", value="x"),
-    "leaf draws": _meta("params", "leaf_draws", value="no"),
+    "leaf draws": _meta("params", "options", value={"leaf_draws": "no"}),
     "options": _meta("params", "options", value=[1]),
     "other names": _meta("feature_names", value=["a", "b", "d"]),
     "array type": _replace("log_reward", lambda a: a.astype(np.int64)),
@@ -271,10 +271,11 @@ def test_many_copies_of_a_tree_are_one_to_predict_with(saved, tmp_path):
     )
 
 
+DRAWN = {"leaf_draws": True}
 BOMBS = {
     "leaves of classes": ("MOST_BYTES", 1000, tiled(50), "for .* leaves"),
     "rows down trees": ("MOST_STEPS", 1000, tiled(1), "trees would have to be counted on"),
-    "draws of leaves": ("MOST_DRAWS", 100, _meta("params", "leaf_draws", value=True), "would draw"),
+    "draws of leaves": ("MOST_DRAWS", 100, _meta("params", "options", value=DRAWN), "would draw"),
     "pairs of cuts": ("MOST_PAIRS", 10, tiled(1), "would sum more than"),
 }
 

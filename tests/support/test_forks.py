@@ -19,7 +19,7 @@ def fit(inference="gfn", **options):
     X = np.random.default_rng(0).random((80, 5))
     y = X[:, 0] > X[:, 1]
     model = dtgfn.DTGFNClassifier(
-        inference=inference, max_depth=3, n_trees=20, n_jobs=2, random_state=0, **options
+        inference=inference, max_depth=3, n_trees=20, n_jobs=2, random_state=0, options=options
     )
     return model.fit(X, y).predict_proba(X).tolist()
 

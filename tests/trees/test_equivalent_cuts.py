@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from dtgfn.trees.batch import from_splits, route
-from dtgfn.trees.equivalent_cuts import alike_cuts, log_variants, variant_keys
+from dtgfn.trees.equivalent_cuts import equivalence_keys, equivalent_cuts, log_n_equivalent
 
 CUTS = range(6)
 SHAPES = ({(): 0}, {(): 0, (0,): 1}, {(): 0, (0,): 1, (1,): 0}, {(): 1, (1,): 1})
@@ -33,7 +33,7 @@ def test_variants_are_the_trees_that_send_every_row_the_same_way(rows, shape, da
         return
     one = data.draw(st.sampled_from(sensible))
     same = [b for b in sensible if (leaves[b] == leaves[one]).all()]
-    alike = alike_cuts(trees, codes)
-    assert round(np.exp(log_variants(alike)[one])) == len(same)
-    keys = variant_keys(trees, alike)
+    alike = equivalent_cuts(trees, codes)
+    assert round(np.exp(log_n_equivalent(alike)[one])) == len(same)
+    keys = equivalence_keys(trees, alike)
     assert [b for b in sensible if keys[b] == keys[one]] == same

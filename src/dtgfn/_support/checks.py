@@ -8,6 +8,9 @@ from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+
+from dtgfn._support.arrays import Floats
 
 
 def check_choice(name: str, value: object, allowed: Iterable[str | None]) -> None:
@@ -21,8 +24,8 @@ def check_choice(name: str, value: object, allowed: Iterable[str | None]) -> Non
 
 def check_whole(name: str, value: object, low: int, high: int) -> int:
     """Return a whole number from low to high; refuse what is none."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or not low <= value <= high:  # type: ignore[operator]
+    integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not integer or not low <= value <= high:  # type: ignore[operator]
         raise ValueError(
             f"{name}={value!r} is out of range; give a whole number from {low} to {high}."
         )
@@ -31,8 +34,8 @@ def check_whole(name: str, value: object, low: int, high: int) -> int:
 
 def check_count(name: str, value: object, way_out: str = "give a whole number from 1") -> int:
     """Return a whole number from 1; refuse what is none."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or not value >= 1:  # type: ignore[operator]
+    integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not integer or not value >= 1:  # type: ignore[operator]
         raise ValueError(f"{name}={value!r} is out of range; {way_out}.")
     return int(value)  # type: ignore[call-overload, no-any-return]
 
@@ -72,9 +75,9 @@ def check_run(n_trees: object, time_budget: object, n_jobs: object) -> Run:
 
 def check_seed(random_state: object) -> None:
     """Refuse what seeds no random numbers."""
-    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    integer = isinstance(random_state, Integral) and not isinstance(random_state, bool)
     usable = random_state is None or isinstance(random_state, np.random.Generator)
-    if not usable and not (whole and random_state >= 0):  # type: ignore[operator]
+    if not usable and not (integer and random_state >= 0):  # type: ignore[operator]
         raise ValueError(
             f"random_state={random_state!r} is not usable; give a whole number from 0, a numpy "
             "Generator, or None."
@@ -85,3 +88,40 @@ def check_flag(name: str, value: object) -> None:
     """Refuse what is neither true nor false: the text "no" would count as true."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={value!r} is not known; give True or False.")
+
+
+def check_level(level: object) -> None:
+    """Refuse what is no probability between 0 and 1."""
+    number = isinstance(level, Real) and not isinstance(level, bool)
+    if not number or not 0 < level < 1:  # type: ignore[operator]
+        raise ValueError(
+            f"level={level!r} is not usable; give a probability between 0 and 1, such as 0.9."
+        )
+
+
+def check_weights(
+    sample_weight: npt.ArrayLike | None, n_rows: int, *, none_weighs: bool = False
+) -> Floats | None:
+    """Return weights of rows as numbers [n] from 0; refuse what are none.
+
+    That no row weighs anything is refused, too, unless ``none_weighs``.
+    """
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight holds no numbers; give one number per row.") from None
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}, but must have one weight for each of the "
+            f"{n_rows} rows, shape ({n_rows},)."
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise ValueError(
+            f"sample_weight is {weights[bad[0]]} in row {bad[0]}, but must be finite and >= 0."
+        )
+    if not none_weighs and not weights.any():
+        raise ValueError("sample_weight is zero in every row; give at least one row some weight.")
+    return weights

@@ -1,1 +1,1 @@
-"""Rows in unusually empty space."""
+"""Anomalies: rows where the density of normal rows is low."""

@@ -21,9 +21,16 @@ from scipy.stats import qmc
 from scipy.stats import t as student
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn.data.binning import HALF, NONE, Binner, encode, fit_binner, matching_columns
-from dtgfn.data.columns import ColumnSpec, numbers_like
+from dtgfn.data.binning import (
+    Binner,
+    ColumnSpec,
+    encode,
+    fit_binner,
+    matching_columns,
+    numbers_like,
+)
 from dtgfn.data.tables import Column, Table
+from dtgfn.data.thresholds import HALF, NONE
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows
 
@@ -122,8 +129,8 @@ def _category_cells(indicators: Codes) -> npt.NDArray[np.intp]:
 def _order_cells(mass: Floats, real: npt.NDArray[np.bool_]) -> Codes:
     """Cell of each category and of missing, rare before frequent, after 0 for never seen."""
     rank = np.zeros(len(mass), dtype=np.uint16)
-    places = np.flatnonzero(real)
-    rank[places[np.argsort(mass[places], kind="stable")]] = np.arange(1, len(places) + 1)
+    cells = np.flatnonzero(real)
+    rank[cells[np.argsort(mass[cells], kind="stable")]] = np.arange(1, len(cells) + 1)
     return rank
 
 
@@ -148,7 +155,7 @@ def _spread(column: Column, weight: Floats) -> tuple[float, float]:
     return centre * unit, scale
 
 
-def place(background: Background, table: Table) -> tuple[Codes, Floats]:
+def locate_cells(background: Background, table: Table) -> tuple[Codes, Floats]:
     """Cell [n, columns] of every value of a table, and its log background density [n, columns].
 
     A number's density is per unit of scale; what has no width has the mass of its cell.

@@ -1,9 +1,9 @@
-"""How empty the space around a row is, by posterior trees that tell normal rows from background.
+"""The density of normal rows, by posterior trees that tell them from background.
 
 A leaf that holds n normal rows and the background mass b stands for the density ratio
 (n + a) / (b + a); times the background's own density q(x) it is the density p(x) of normal rows,
 in units of the columns' spread. In k columns, 1 / p(x)^(1/k) is then the side of the cube around
-x that one row has to itself: the emptiness at x, a length. It is averaged over the trees of a
+x that one row has to itself: the spacing of rows at x, a length. It is averaged over the trees of a
 view, then over views by the power mean of exponent 1/2.
 """
 
@@ -160,27 +160,27 @@ def leaf_weights(trees: TreeBatch, cells: Codes, weight: Floats) -> Floats:
     return total
 
 
-def emptiness(
+def spacing(
     views: Sequence[View],
     cells: Codes,
     log_density: Floats,
     own_weight: Floats | None = None,
 ) -> Floats:
-    """Side of the empty cube around each row [n], averaged over trees and views.
+    """Spacing of normal rows at each row [n], averaged over trees and views.
 
     ``log_density`` [n, columns] is the background's. With ``own_weight`` [n] each row is a
     training row, and is judged by its leaves without that much of itself.
     """
     total = np.zeros(len(cells))
     for view in views:
-        total += root_emptiness(view, cells, log_density, own_weight)
-    return mean_emptiness(total, len(views))
+        total += root_spacing(view, cells, log_density, own_weight)
+    return mean_spacing(total, len(views))
 
 
-def root_emptiness(
+def root_spacing(
     view: View, cells: Codes, log_density: Floats, own_weight: Floats | None = None
 ) -> Floats:
-    """Root of the side of the empty cube around each row [n] in one view, as in ``emptiness``."""
+    """Root of the spacing at each row [n] in one view, as in ``spacing``."""
     total = np.empty(len(cells))
     power = 1.0 / len(view.columns)
     density = log_density[:, list(view.columns)].sum(axis=1)
@@ -194,8 +194,8 @@ def root_emptiness(
     return total
 
 
-def mean_emptiness(total: Floats, n_views: int) -> Floats:
-    """Emptiness [n] from the sum of its roots over views."""
+def mean_spacing(total: Floats, n_views: int) -> Floats:
+    """Spacing [n] from the sum of its roots over views."""
     return np.asarray((total / n_views) ** 2)
 
 

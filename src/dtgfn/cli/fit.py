@@ -15,12 +15,12 @@ from dtgfn.cli.options import AsJson, Data, MisuseError, Quiet, Separator, TextC
 from dtgfn.cli.outputs import check_out
 from dtgfn.cli.parameters import (
     TASKS,
+    as_parameters,
     check_choice,
     complete,
     number,
     read_parameters,
     read_value,
-    refuse_others,
     with_parameters,
 )
 from dtgfn.cli.scores import held_out_text, read_beside, score
@@ -190,8 +190,7 @@ def _estimator(task: str, values: dict[str, Any], verbose: bool) -> Any:
     from dtgfn import estimators
 
     model = getattr(estimators, TASKS[task])(verbose=verbose)
-    refuse_others(values, model.get_params(), task)
-    return model.set_params(**values)
+    return model.set_params(**as_parameters(values, model.get_params(), task))
 
 
 def _training_rows(table: Table, target: str | None, sample_weight: str | None, task: str) -> _Rows:

@@ -29,8 +29,8 @@ _NAMED = re.compile(r"(?<![\w\[.'-])([a-z]+(?:_[a-z]+)+)\b(?!=)")
 def in_flags(sentence: str) -> str:
     """Name the flags that were typed instead of the parameters behind them.
 
-    >>> in_flags("max_depth=-1 is out of range; give a number from 0 to 30.")
-    '--max-depth -1 is out of range; give a number from 0 to 30.'
+    >>> in_flags("max_depth=-1 is out of range; give a whole number from 0 to 30.")
+    '--max-depth -1 is out of range; give a whole number from 0 to 30.'
     >>> in_flags("inference='exat' is not known; allow a larger time_budget.")
     '--inference exat is not known; allow a larger --time-budget.'
     """

@@ -1,7 +1,8 @@
 """The estimators' parameters as flags: one row each, and how their text is read.
 
-``tests/cli/test_parameters.py`` holds this table against the estimators' signatures, so that none
-is forgotten and no default is told wrongly. It is not derived from them at run time, because
+What is often set of their ``options`` has a flag, too. ``tests/cli/test_parameters.py`` holds this
+table against the estimators' signatures, so that none is forgotten and no default is told wrongly.
+It is not derived from them at run time, because
 importing the estimators takes longer than a person waits for ``--help``.
 """
 
@@ -28,7 +29,6 @@ TASKS = {
 # Parameters without a flag, and why.
 LEFT_OUT = {
     "verbose": "progress is shown anyway; --quiet and --json end it",
-    "callbacks": "functions cannot be typed",
     "warm_start": "a command fits once; --checkpoint goes on with a training",
 }
 MODEL, LEAVES, RUN, TRAINING, ANOMALIES = (
@@ -41,7 +41,10 @@ MODEL, LEAVES, RUN, TRAINING, ANOMALIES = (
 
 
 class Flag(NamedTuple):
-    """A parameter: its name, how its text is read, its panel, its defaults, and what it is for."""
+    """A parameter: its name, how its text is read, its panel, its defaults, and what it is for.
+
+    One of the ``options`` also has the tasks in which it can be set, ``option_of``.
+    """
 
     name: str
     read: Callable[[str], Any]
@@ -49,6 +52,7 @@ class Flag(NamedTuple):
     default: str
     help: str
     choices: tuple[str, ...] = ()
+    option_of: tuple[str, ...] = ()
 
     @property
     def metavar(self) -> str | None:
@@ -151,25 +155,28 @@ FLAGS = (
     Flag("weighting", str, LEAVES, "importance", "How sampled trees are averaged.",
          ("importance", "uniform", "posterior")),
     Flag("leaf_draws", bool, LEAVES, "no", "Let leaves predict draws, as the paper does, instead "
-         "of means (classes)."),
+         "of means (classes).", option_of=("classify",)),
     Flag("n_trees", whole, RUN, "1000; 300 for anomalies", "Trees to sample and keep."),
     Flag("time_budget", OrNone(number), RUN, "60.0", "Seconds at most, or none."),
     Flag("n_jobs", OrNone(whole), RUN, "none", "Threads; none is all cores."),
     Flag("random_state", OrNone(whole), RUN, "none", "Seed of everything random."),
-    Flag("n_steps", OrNone(whole), RUN, "none", "Training steps (gfn) or moves (mcmc) at most."),
+    Flag("n_steps", OrNone(whole), RUN, "none", "Training steps (gfn) or moves (mcmc) at most.",
+         option_of=tuple(TASKS)),
     Flag("options", str, RUN, "none", "What only the engine knows, as name=value, given as often "
          "as needed: n_particles=500 (smc), memory_budget=2000000000 (exact)."),
-    Flag("preset", str, TRAINING, "default", "Settings to start from (classes).",
-         ("default", "paper")),
+    Flag("preset", str, TRAINING, "default", "Settings to start from.", ("default", "paper"),
+         option_of=tuple(TASKS)),
     Flag("leaf_order", OrNone(str), TRAINING, "none", "Whether open leaves decide at once, or one "
-         "by one as in the paper (classes).", ("fixed", "free")),
-    Flag("objective", OrNone(str), TRAINING, "none", "Which balance is trained (classes).",
-         ("db", "tb", "vargrad", "subtb")),
-    Flag("loss", OrNone(str), TRAINING, "none", "How far from balance is measured (classes).",
-         ("squared", "huber", "cosh", "linex")),
-    Flag("device", str, TRAINING, "cpu", "cpu, cuda or auto (classes).", ("cpu", "cuda", "auto")),
+         "by one as in the paper.", ("fixed", "free"), option_of=tuple(TASKS)),
+    Flag("objective", OrNone(str), TRAINING, "none", "Which balance is trained.",
+         ("db", "tb", "vargrad", "subtb"), option_of=tuple(TASKS)),
+    Flag("loss", OrNone(str), TRAINING, "none", "How far from balance is measured.",
+         ("squared", "huber", "cosh", "linex"), option_of=tuple(TASKS)),
+    Flag("device", str, TRAINING, "cpu", "cpu, cuda or auto.", ("cpu", "cuda", "auto"),
+         option_of=tuple(TASKS)),
     Flag("checkpoint", OrNone(Path), TRAINING, "none",
-         "File that training is saved to, and taken up from if it exists."),
+         "File that training is saved to, and taken up from if it exists (classes, numbers).",
+         option_of=("classify", "regress")),
     Flag("contamination", number_or_name, ANOMALIES, "two-std", "What counts as an anomaly: two-std"
          " below the mean score, or the share of rows to call so."),
     Flag("columns_per_tree", OrNone(whole), ANOMALIES, "none", "Columns that a tree may look at."),
@@ -222,7 +229,7 @@ def _annotation(flag: Flag) -> Any:
 
 
 def read_parameters(texts: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the flags that were given; what is no value of a flag is misuse."""
+    """Read the flags that were given, by their names; what is no value of a flag is misuse."""
     values: dict[str, Any] = {}
     for name, text in texts.items():
         if text is None or text == []:
@@ -259,8 +266,23 @@ def _read_options(pairs: list[str]) -> dict[str, Any]:
     return options
 
 
-def refuse_others(values: Mapping[str, Any], known: Mapping[str, Any], task: str) -> None:
-    """Refuse flags that are no parameters of the estimator of a task."""
-    for name in values:
-        if name not in known:
-            raise MisuseError(f"{BY_NAME[name].typed} is not for --task {task}; leave it out.")
+def as_parameters(values: Mapping[str, Any], known: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return the parameters of the estimator of a task, those of ``options`` among these.
+
+    Flags that it does not have are refused. "none" leaves an option to the engine, and what
+    ``--options`` says goes before a flag.
+
+    >>> as_parameters({"max_depth": 2, "n_steps": 9, "loss": None}, {"max_depth": 5}, "classify")
+    {'max_depth': 2, 'options': {'n_steps': 9}}
+    """
+    parameters, options = {}, {}
+    for name, value in values.items():
+        flag = BY_NAME[name]
+        if name not in known and task not in flag.option_of:
+            raise MisuseError(f"{flag.typed} is not for --task {task}; leave it out.")
+        if not flag.option_of:
+            parameters[name] = value
+        elif value is not None:
+            options[name] = value
+    options |= parameters.get("options", {})
+    return {**parameters, "options": options} if options else parameters

@@ -138,8 +138,8 @@ def _read_question(
     model: Any, interval: float | None, uncertainty: bool, tree: str | None, prior: str | None
 ) -> _Question:
     """Refuse what a model cannot be asked."""
+    from dtgfn._support.checks import check_level
     from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier
-    from dtgfn.posterior.uncertainty import check_level
 
     if tree is not None:
         check_choice("--tree", tree, ("best",))

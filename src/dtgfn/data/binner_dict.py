@@ -7,8 +7,7 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from dtgfn.data.binning import MAX_CATEGORIES, Binner, check_settings
-from dtgfn.data.columns import ColumnSpec
+from dtgfn.data.binning import MAX_CATEGORIES, Binner, ColumnSpec, check_settings
 from dtgfn.data.tables import Kind, listing
 
 

@@ -1,4 +1,4 @@
-"""Binner: raw columns <-> bin codes and back to readable rules."""
+"""Binner: raw columns to bin codes, and cuts of codes back to readable rules."""
 
 from __future__ import annotations
 
@@ -6,27 +6,35 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from numbers import Integral
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn._support.arrays import Floats
+from dtgfn._support.arrays import Codes, Floats, Int64s
+from dtgfn._support.checks import check_weights, check_whole
 from dtgfn._support.printable import visible
-from dtgfn.data.columns import ColumnSpec, category_places, numbers_like
-from dtgfn.data.tables import Column, Table, listing, take
+from dtgfn.data.tables import Column, Kind, Table, label, listing, parse_number, take
+from dtgfn.data.thresholds import HALF, NONE, TIE_RULE, Binning, place_thresholds, threshold_text
 
-Binning = Literal["uniform", "quantile", "midpoint"]
 FeatureKind = Literal["number", "boolean", "category", "missing"]
 
 MAX_THRESHOLDS = 65_000  # a code, with one more for missing, must fit in uint16
 MAX_CATEGORIES = 254
 RARE = 1 / 2000  # share of the rows below which a category of such a column does not count
+LARGEST_CODE = np.iinfo(np.uint16).max
+MOST_KEYS = 1 << 62
 
-NONE: Floats = np.empty(0)
-HALF: Floats = np.array([0.5])
-NONE.flags.writeable = HALF.flags.writeable = False
+
+@dataclass(frozen=True, eq=False)
+class ColumnSpec:
+    """What training taught about one column."""
+
+    name: str
+    kind: Kind
+    thresholds: Floats  # [q] as in Feature; empty for categories
+    categories: tuple[str, ...]  # sorted; of more than 254 the frequent ones, others are unseen
+    has_missing: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +72,8 @@ class Binner:
         """The code columns, in the order of `encode`."""
         return tuple(
             feature
-            for place, spec in enumerate(self.columns)
-            for feature in _features_of(place, spec)
+            for index, spec in enumerate(self.columns)
+            for feature in _features_of(index, spec)
         )
 
     @cached_property
@@ -121,34 +129,7 @@ def check_settings(binning: object, n_thresholds: object) -> None:
         raise ValueError(
             f"binning is {binning!r}, but must be one of {listing(get_args(Binning))}."
         )
-    whole = isinstance(n_thresholds, Integral) and not isinstance(n_thresholds, bool)
-    if not whole or not 1 <= cast(int, n_thresholds) <= MAX_THRESHOLDS:
-        raise ValueError(
-            f"n_thresholds is {n_thresholds!r}, but must be an integer from 1 to {MAX_THRESHOLDS}."
-        )
-
-
-def check_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Floats | None:
-    """Weights of rows as numbers [n], refused if they are none."""
-    if sample_weight is None:
-        return None
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("sample_weight holds no numbers; give one number per row.") from None
-    if weights.shape != (n_rows,):
-        raise ValueError(
-            f"sample_weight has shape {weights.shape}, but must have one weight for each of the "
-            f"{n_rows} rows, shape ({n_rows},)."
-        )
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if len(bad):
-        raise ValueError(
-            f"sample_weight is {weights[bad[0]]} in row {bad[0]}, but must be finite and >= 0."
-        )
-    if not weights.any():
-        raise ValueError("sample_weight is zero in every row; give at least one row some weight.")
-    return weights
+    check_whole("n_thresholds", n_thresholds, 1, MAX_THRESHOLDS)
 
 
 def _fit_column(
@@ -164,7 +145,7 @@ def _fit_column(
     if column.kind == "boolean":
         thresholds = HALF if len(numbers) and numbers.min() < numbers.max() else NONE
     elif len(numbers):
-        thresholds = _thresholds(
+        thresholds = place_thresholds(
             numbers, binning, n_thresholds, None if weights is None else weights[present]
         )
     return ColumnSpec(column.name, column.kind, thresholds, (), not present.all())
@@ -175,8 +156,8 @@ def _frequent_categories(column: Column, weights: Floats | None) -> tuple[tuple[
     categories = sorted(set(cells) - {None})
     has_missing = None in cells
     if len(categories) > MAX_CATEGORIES:
-        place = {category: index for index, category in enumerate(categories)}
-        index = np.fromiter(map(place.get, cells, repeat(len(categories))), np.int64, len(cells))
+        number = {category: k for k, category in enumerate(categories)}
+        index = np.fromiter(map(number.get, cells, repeat(len(categories))), np.int64, len(cells))
         counted = np.ones(len(cells)) if weights is None else weights
         order = np.argsort(counted)  # so that the sums do not depend on the order of the rows
         mass = np.bincount(index[order], counted[order])[: len(categories)]
@@ -188,98 +169,27 @@ def _frequent_categories(column: Column, weights: Floats | None) -> tuple[tuple[
     return tuple(categories), has_missing
 
 
-def _thresholds(
-    numbers: Floats, binning: Binning, n_thresholds: int, weights: Floats | None
-) -> Floats:
-    """Ascending thresholds, all below the largest number: others cannot split training rows."""
-    values, mass = _distinct(numbers, weights)
-    if len(values) == 1:
-        return NONE
-    if binning == "uniform":
-        thresholds = np.unique(_uniform(values, n_thresholds))
-        return thresholds[thresholds < values[-1]]
-    if binning == "midpoint":
-        n_gaps = len(values) - 1
-        below = np.arange(n_gaps)
-        if n_gaps > n_thresholds:
-            below = (2 * np.arange(n_thresholds) + 1) * n_gaps // (2 * n_thresholds)
-    else:
-        # weights that are not whole numbers leave a rounding error in the sums: forgive it
-        upto = np.cumsum(mass)
-        reached = upto * (n_thresholds + 1) * (1 + 1e-12)
-        wanted = np.arange(1, n_thresholds + 1) * upto[-1]
-        below = np.unique(np.searchsorted(reached, wanted, side="left"))
-        below = below[below < len(values) - 1]
-    return _between(values[below], values[below + 1])
-
-
-def _uniform(values: Floats, n_thresholds: int) -> Floats:
-    """Thresholds at even shares of the range, in raw units.
-
-    A threshold is the largest number whose min-max scaled copy is at most the share. So ties, which
-    tables with few decimals are full of, fall as they do on scaled columns, in every row.
-    """
-    share = np.linspace(0.0, 1.0, n_thresholds + 2)[1:-1]
-    unit = 1.0 if math.isfinite(float(values[-1]) - float(values[0])) else 0.5  # no overflow
-    low, span = values[0] * unit, values[-1] * unit - values[0] * unit
-    below, above = (np.full(n_thresholds, _place(values[k])) for k in (0, -1))
-    for _ in range(64):  # bisection over all doubles between the least and the largest value
-        middle = (below >> 1) + (above >> 1) + (below & above & 1)  # no overflow
-        fits = (_number(middle) * unit - low) / span <= share
-        below, above = np.where(fits, middle, below), np.where(fits, above, middle)
-    return _number(below)
-
-
-def _place(number: np.float64) -> np.int64:
-    """Place of a double among all doubles, in ascending order."""
-    bits = np.float64(number).view(np.int64)
-    return bits if bits >= 0 else np.int64(np.iinfo(np.int64).min) - bits
-
-
-def _number(place: npt.NDArray[np.int64]) -> Floats:
-    """Doubles at these places."""
-    return np.where(place >= 0, place, np.iinfo(np.int64).min - place).view(np.float64)
-
-
-def _distinct(numbers: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
-    """Distinct values, ascending, and the weight on each."""
-    if weights is None:
-        values, counts = np.unique(numbers, return_counts=True)
-        return values, counts.astype(np.float64)
-    order = np.lexsort((weights, numbers))  # sums must not depend on the order of the rows
-    values, first = np.unique(numbers[order], return_index=True)
-    return values, np.add.reduceat(weights[order], first)
-
-
-def _between(lower: Floats, upper: Floats) -> Floats:
-    """Midpoints with lower <= midpoint < upper, whatever floating point makes of them."""
-    with np.errstate(over="ignore"):
-        middle = (lower + upper) / 2
-    middle = np.where(np.isfinite(middle), middle, lower / 2 + upper / 2)
-    return np.where((lower <= middle) & (middle < upper), middle, lower)
-
-
-def _features_of(place: int, spec: ColumnSpec) -> list[Feature]:
+def _features_of(column: int, spec: ColumnSpec) -> list[Feature]:
     if spec.kind != "category":
-        return [Feature(place, spec.name, spec.kind, spec.thresholds, None, spec.has_missing)]
+        return [Feature(column, spec.name, spec.kind, spec.thresholds, None, spec.has_missing)]
     shown = spec.categories
     if len(shown) + spec.has_missing == 2:
         shown = shown[1:]  # the first indicator would only repeat the second
     thresholds = HALF if len(spec.categories) + spec.has_missing > 1 else NONE
-    features = [Feature(place, spec.name, "category", thresholds, text, False) for text in shown]
+    features = [Feature(column, spec.name, "category", thresholds, text, False) for text in shown]
     if spec.has_missing:
-        features.append(Feature(place, spec.name, "missing", HALF, None, False))
+        features.append(Feature(column, spec.name, "missing", HALF, None, False))
     return features
 
 
 def encode(binner: Binner, table: Table, *, allow_extra: bool = False) -> npt.NDArray[np.uint16]:
     """Codes uint16 [n, n_features] of a table with the training columns.
 
-    A number's code is how many thresholds lie strictly below it, so ``x <= thresholds[j]`` is
-    ``code <= j``; missing is one more than any number's code, so it goes right at every cut.
-    A category, or a missing cell, that training has not seen has code 0 in every indicator.
-    Columns are matched by name if both tables are named, else by position; columns that training
-    has not seen are an error unless ``allow_extra``.
+    A number's code is how many thresholds lie strictly below it (``thresholds.TIE_RULE``), so
+    ``x <= thresholds[j]`` is ``code <= j``; missing is one more than any number's code, so it goes
+    right at every cut. A category, or a missing cell, that training has not seen has code 0 in
+    every indicator. Columns are matched by name if both tables are named, else by position; columns
+    that training has not seen are an error unless ``allow_extra``.
 
     >>> from dtgfn.data.tables import as_table
     >>> binner = fit_binner(as_table([[0.0], [4.0]]), n_thresholds=3)
@@ -289,17 +199,17 @@ def encode(binner: Binner, table: Table, *, allow_extra: bool = False) -> npt.ND
     columns = matching_columns(binner, table, allow_extra)
     codes = np.zeros((table.n_rows, len(binner.features)), dtype=np.uint16)
     located: dict[int, npt.NDArray[np.int16]] = {}
-    for place, feature in enumerate(binner.features):
+    for f, feature in enumerate(binner.features):
         spec, column = binner.columns[feature.column], columns[feature.column]
         if spec.kind != "category":
             numbers = numbers_like(spec, column)
             # searchsorted puts NaN behind the last threshold: one more makes it q + 1
-            codes[:, place] = np.searchsorted(spec.thresholds, numbers) + np.isnan(numbers)
+            codes[:, f] = np.searchsorted(spec.thresholds, numbers, TIE_RULE) + np.isnan(numbers)
         elif len(feature.thresholds):
             if feature.column not in located:
-                located = {feature.column: category_places(spec, column)}
+                located = {feature.column: category_indices(spec, column)}
             wanted = [*spec.categories, None].index(feature.category)
-            codes[:, place] = located[feature.column] == wanted
+            codes[:, f] = located[feature.column] == wanted
     return codes
 
 
@@ -326,6 +236,162 @@ def matching_columns(binner: Binner, table: Table, allow_extra: bool = False) ->
     return [given[name] for name in known]
 
 
+def _parse_truth(text: str) -> float | None:
+    """Return 0, 1 or NaN as a text spells it, None if it does not.
+
+    >>> _parse_truth("True"), _parse_truth("0.0"), _parse_truth("2")
+    (1.0, 0.0, None)
+    """
+    return _truth(_parse_any(text))
+
+
+def _parse_any(text: str) -> float | None:
+    """Return the number that a text spells, 1 and 0 for true and false as for True and False."""
+    word = {"true": 1.0, "false": 0.0}.get(text.strip().lower())
+    return parse_number(text) if word is None else word
+
+
+def _truth(number: float | None) -> float | None:
+    """Return 0, 1 or NaN; None for other numbers."""
+    return number if number is not None and (number in (0, 1) or math.isnan(number)) else None
+
+
+def numbers_like(spec: ColumnSpec, column: Column) -> Floats:
+    """Numbers of a column that was a number or boolean in training, whatever it is now."""
+    bad: list[object] = []
+    if column.kind == "category":
+        cells = (column.values if column.cells is None else column.cells).tolist()
+        read: dict[object, float] = {}
+        for cell in dict.fromkeys(cells):
+            number = _number_of(spec, cell)
+            bad += [cell] if number is None else []
+            read[cell] = 0.0 if number is None else number
+        numbers = np.array([read[cell] for cell in cells])
+    else:
+        numbers = cast(Floats, column.values)
+        if spec.kind == "boolean" and column.kind == "number":
+            bad = numbers[~np.isin(numbers, (0, 1)) & ~np.isnan(numbers)].tolist()
+    if not len(spec.thresholds):  # what was constant in training ignores all but infinity
+        bad = [cell for cell in bad if isinstance(cell, str) and _spells_infinity(cell)]
+    if bad:
+        wanted = "true or false" if spec.kind == "boolean" else "a number"
+        raise ValueError(
+            f"Column {spec.name!r} was a {spec.kind} in training but now holds {bad[0]!r}; "
+            f"give {wanted}, or leave it empty."
+        )
+    return numbers
+
+
+def _spells_infinity(text: str) -> bool:
+    try:
+        return math.isinf(float(text))
+    except ValueError:
+        return False
+
+
+def _number_of(spec: ColumnSpec, cell: str | float | None) -> float | None:
+    """Number of one cell; None if it is none, or not 0 or 1 where that is needed."""
+    if cell is None:
+        return math.nan
+    number = _parse_any(cell) if isinstance(cell, str) else float(cell)
+    return _truth(number) if spec.kind == "boolean" else number
+
+
+def category_indices(spec: ColumnSpec, column: Column) -> npt.NDArray[np.int16]:
+    """Index of every row's category in spec.categories, their number if missing, else -1.
+
+    A text is its category.  A number, or a truth value, is the one of its text or else one that
+    spells it: read alone, the cells 007 and true may come as 7 and True.
+    """
+    known: dict[object, int] = {text: index for index, text in enumerate(spec.categories)}
+    known[None] = len(spec.categories)
+    if column.cells is None and column.kind == "category":
+        return np.fromiter(map(known.get, column.values, repeat(-1)), np.int16, len(column.values))
+    spelled = {
+        kind: {parse(text): text for text in spec.categories}
+        for kind, parse in ((False, parse_number), (True, _parse_truth))
+    }
+    index, cells = _distinct_cells(column)
+    found = np.array([_index_of(cell, known, spelled) for cell in cells], dtype=np.int16)
+    return found[index]
+
+
+def _distinct_cells(column: Column) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    """Index [n] of every row's cell among the distinct ones, and these."""
+    if column.cells is not None:
+        known: dict[tuple[bool, Any], int] = {}  # 1 and True, though equal, are told apart
+        keys = ((isinstance(cell, bool), cell) for cell in column.cells.tolist())
+        index = [known.setdefault(key, len(known)) for key in keys]
+        return np.array(index, dtype=np.int64), [cell for _, cell in known]
+    distinct, inverse = np.unique(cast(Floats, column.values), return_inverse=True)
+    truth = column.kind == "boolean"
+    cells = [None if math.isnan(v) else bool(v) if truth else v for v in distinct.tolist()]
+    return inverse.reshape(-1), cells
+
+
+def _index_of(
+    cell: Any, known: dict[object, int], spelled: dict[bool, dict[float | None, str]]
+) -> int:
+    if cell is None or isinstance(cell, str):
+        return known.get(cell, -1)
+    text = label(cell)
+    if text not in known:
+        text = spelled[isinstance(cell, bool)].get(float(cell), text)
+    return known.get(text, -1)
+
+
+def as_codes(codes: npt.ArrayLike, n_features: int) -> Codes:
+    """Rows of codes as the loops were compiled for, refused where a loop would read beyond them.
+
+    ``n_features`` is how many columns the loop asks for, at least. A read-only view would compile
+    the loops once more.
+
+    >>> as_codes([[3, 1]], 2).dtype
+    dtype('uint16')
+    """
+    array = np.asarray(codes)
+    if array.dtype.kind not in "ui" and array.size:
+        raise TypeError("codes are no whole numbers; posterior.encode(X) makes codes of a table X.")
+    if array.ndim != 2 or array.shape[1] < n_features:
+        raise ValueError(
+            f"codes have the shape {array.shape}, but one row each and {n_features} columns or "
+            "more are needed; posterior.encode(X) makes codes of a table X."
+        )
+    if array.dtype != np.uint16 and array.size:
+        lowest, highest = int(array.min()), int(array.max())
+        if lowest < 0 or highest > LARGEST_CODE:
+            raise ValueError(
+                f"codes go from {lowest} to {highest}, but must be from 0 to {LARGEST_CODE}; "
+                "posterior.encode(X) makes codes of a table X."
+            )
+    return np.require(array, dtype=np.uint16, requirements=["C", "W"])
+
+
+def distinct_codes(codes: Codes) -> tuple[Int64s, Int64s]:
+    """Where each distinct row is first [P], in ascending order of codes, and who is who [n].
+
+    As ``numpy.unique(codes, axis=0)``, which compares rows cell by cell and takes minutes on a
+    large table with many categories. Here ranks are refined by as many columns at a time as fit
+    into a whole number, until no two rows are equal or no columns are left.
+
+    >>> [found.tolist() for found in distinct_codes(np.array([[2, 1], [1, 9], [2, 1]], np.uint16))]
+    [[1, 0], [1, 0, 1]]
+    """
+    n_rows, width = codes.shape
+    member, n_distinct = np.zeros(n_rows, np.int64), min(n_rows, 1)
+    sizes = (codes.max(axis=0).astype(np.int64) + 1).tolist() if n_rows else []
+    column = 0
+    while column < width and n_distinct < n_rows:
+        key, room = member, MOST_KEYS // n_distinct
+        while column < width and sizes[column] <= room:
+            key = key * sizes[column] + codes[:, column]
+            room //= sizes[column]
+            column += 1
+        found, member = np.unique(key, return_inverse=True)
+        n_distinct = len(found)
+    return np.unique(member, return_index=True)[1], member
+
+
 def rule(feature: Feature, cut: int) -> tuple[str, str]:
     """Words for the left and the right side of a cut.
 
@@ -347,15 +413,3 @@ def rule(feature: Feature, cut: int) -> tuple[str, str]:
         return f"{name} is false", f"{name} is true{too}"
     shown = threshold_text(feature.thresholds, cut)
     return f"{name} <= {shown}", f"{name} > {shown}{too}"
-
-
-def threshold_text(thresholds: Floats, cut: int) -> str:
-    """Six digits, or as many as it takes to tell a threshold from its neighbours."""
-    exact = float(thresholds[cut])
-    neighbours = np.delete(thresholds[max(cut - 1, 0) : cut + 2], min(cut, 1))
-    room = min((abs(exact - float(other)) for other in neighbours), default=math.inf) / 10
-    if abs(exact) < min(room, 1e-12 * float(np.abs(thresholds).max())):
-        return "0"  # off by what rounding left of the others
-    digits = (float(f"{exact:.{digits}g}") for digits in range(6, 18))
-    shown = next(value for value in digits if abs(value - exact) <= room)
-    return repr(shown + 0.0).removesuffix(".0")

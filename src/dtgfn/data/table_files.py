@@ -225,8 +225,8 @@ def _warn_of_padding(
     names: list[str], records: list[list[str]], text_columns: Collection[str]
 ) -> None:
     """Point out codes such as 007, which are different texts but may be equal numbers."""
-    for place, name in enumerate(names):
-        cells = [record[place].strip() for record in records if place < len(record)]
+    for j, name in enumerate(names):
+        cells = [record[j].strip() for record in records if j < len(record)]
         if name in text_columns or any(parse_number(cell) is None for cell in cells):
             continue
         padded = next((cell for cell in cells if _PADDED.fullmatch(cell)), None)

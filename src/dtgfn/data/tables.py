@@ -103,9 +103,9 @@ def split_column(table: Table, name: str) -> tuple[Column, Table]:
         raise TableError(
             f"There is no column {name!r};{hint} the columns are {listing(table.names)}."
         )
-    place = table.names.index(name)
-    rest = table.columns[:place] + table.columns[place + 1 :]
-    return table.columns[place], Table(rest, table.n_rows, table.named)
+    index = table.names.index(name)
+    rest = table.columns[:index] + table.columns[index + 1 :]
+    return table.columns[index], Table(rest, table.n_rows, table.named)
 
 
 def keep_columns(table: Table, names: Sequence[str]) -> Table:
@@ -242,15 +242,15 @@ def _check_shape(n_rows: int, n_columns: int) -> None:
 
 def _from_array(array: npt.NDArray[Any]) -> Table:
     n_rows, n_columns = array.shape
-    names = [f"x{place}" for place in range(n_columns)]
+    names = [f"x{j}" for j in range(n_columns)]
     code = array.dtype.kind
     if code in "biuf":
         with np.errstate(over="ignore"):  # long doubles may not fit: seen as infinity below
             numbers = array.astype(np.float64, copy=False)
-        for place in np.flatnonzero(np.isinf(numbers).any(axis=0)):
-            _refuse_infinity(names[place], numbers[:, place])
+        for j in np.flatnonzero(np.isinf(numbers).any(axis=0)):
+            _refuse_infinity(names[j], numbers[:, j])
         kind: Kind = "boolean" if code == "b" else "number"
-        columns = [Column(name, kind, numbers[:, place]) for place, name in enumerate(names)]
+        columns = [Column(name, kind, numbers[:, j]) for j, name in enumerate(names)]
     elif code in "cmM":
         _refuse_type(names[0], array.dtype.type)
     else:
@@ -259,7 +259,7 @@ def _from_array(array: npt.NDArray[Any]) -> Table:
         cells = array.astype(object)
         if code in "US":  # numpy has written missing cells as text
             cells[(array == "") | (array == "nan")] = None
-        columns = [_from_objects(name, cells[:, place]) for place, name in enumerate(names)]
+        columns = [_from_objects(name, cells[:, j]) for j, name in enumerate(names)]
         if code in "US":
             columns = [numbers_if_all_parse(column) for column in columns]
     return Table(tuple(columns), n_rows, named=False)
@@ -272,7 +272,7 @@ def _from_frame(frame: Any, polars: bool) -> Table:
     if polars:
         columns = [_from_polars(name, frame[name]) for name in names]
     else:
-        columns = [_from_pandas(name, frame.iloc[:, place]) for place, name in enumerate(names)]
+        columns = [_from_pandas(name, frame.iloc[:, j]) for j, name in enumerate(names)]
     return Table(tuple(columns), len(frame), named=True)
 
 

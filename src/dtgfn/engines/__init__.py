@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from dtgfn.engines.smc.engine import SmcOptions as SmcOptions
     from dtgfn.engines.smc.engine import infer_smc as infer_smc
     from dtgfn.posterior.prediction import CountedTrees as CountedTrees
-    from dtgfn.posterior.prediction import count_trees as count_trees
-    from dtgfn.posterior.prediction import make_forest as make_forest
     from dtgfn.trees.batch import TreeBatch as TreeBatch
-    from dtgfn.trees.forest import Forest as Forest
-    from dtgfn.trees.forest import average as average
+    from dtgfn.trees.flat_trees import WeightedTrees as WeightedTrees
+    from dtgfn.trees.flat_trees import average as average
     from dtgfn.trees.score import Rows as Rows
     from dtgfn.trees.score import Score as Score
     from dtgfn.trees.score import log_reward as log_reward
@@ -64,11 +62,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Score",
             "log_reward",
         ),
-        "trees.forest": ("Forest", "average"),
-        "posterior.prediction": (
-            "CountedTrees",
-            "count_trees",
-            "make_forest",
+        "trees.flat_trees": (
+            "WeightedTrees",
+            "average",
         ),
+        "posterior.prediction": ("CountedTrees",),
     },
 )

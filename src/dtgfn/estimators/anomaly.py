@@ -1,4 +1,4 @@
-"""DTGFNAnomalyDetector: rows in unusually empty space, behind scikit-learn's outlier interface."""
+"""DTGFNAnomalyDetector: rows where normal ones are rare, as scikit-learn's outlier detector."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import OutlierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.arrays import Floats
-from dtgfn._support.checks import Run, check_range, check_run, check_whole
+from dtgfn._support.checks import Run, check_range, check_run, check_weights, check_whole
 from dtgfn._support.progress import progress_bar
-from dtgfn.anomaly.background import Background, choose_views, fit_background, place
-from dtgfn.anomaly.density import View, emptiness, infer_views, mean_emptiness, root_emptiness
+from dtgfn.anomaly.background import Background, choose_views, fit_background, locate_cells
+from dtgfn.anomaly.density import View, infer_views, mean_spacing, root_spacing, spacing
 from dtgfn.data.binning import Binner
 from dtgfn.data.tables import as_table, take
 from dtgfn.diagnostics.judgement import UntrustworthyFit
 from dtgfn.engines.registry import find_engine
-from dtgfn.estimators.columns import TableEstimator
+from dtgfn.estimators.base import TableEstimator
 from dtgfn.estimators.explained import make_report
 from dtgfn.inference.infer import read_method, remaining_budget
 from dtgfn.trees.score import SplitPenalty
@@ -156,12 +156,13 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         started = time.monotonic()
         table = as_table(X)
         self._check_columns(X, table, reset=True)
-        weight = _row_weights(sample_weight, table.n_rows)
+        weight = check_weights(sample_weight, table.n_rows)
+        weight = np.ones(table.n_rows) if weight is None else weight
         table, weight = take(table, weight > 0), weight[weight > 0]
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         rng = np.random.default_rng(seed)
         self.background_: Background = fit_background(table, self.n_thresholds, weight)
-        cells, log_density = place(self.background_, table)
+        cells, log_density = locate_cells(self.background_, table)
         chosen = self._choose_views(table.n_columns, rng)
         temperature = self.temperature
         if temperature is None:
@@ -187,7 +188,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 progress=progress,
             ):
                 views.append(view)
-                roots += root_emptiness(view, cells, log_density, alone)
+                roots += root_spacing(view, cells, log_density, alone)
         self.views_: tuple[View, ...] = tuple(views)
         if len(self.views_) < len(chosen):
             warnings.warn(
@@ -196,18 +197,18 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 UntrustworthyFit,
                 stacklevel=2,
             )
-        scores = -mean_emptiness(roots, len(views))
+        scores = -mean_spacing(roots, len(views))
         self.offset_: float = _offset(scores, weight, self.contamination)
         self.score_histogram_: tuple[Floats, Floats] | None = _histogram(scores, weight)
         return self
 
     def score_samples(self, X: Any) -> Floats:
-        """Minus the emptiness around each row [n]; the lower, the more of an anomaly."""
+        """Minus the spacing of normal rows at each row [n]; the lower, the more of an anomaly."""
         check_is_fitted(self)
         table = as_table(X)
         self._check_columns(X, table, reset=False)
-        cells, log_density = place(self.background_, table)
-        return -emptiness(self.views_, cells, log_density)
+        cells, log_density = locate_cells(self.background_, table)
+        return -spacing(self.views_, cells, log_density)
 
     def decision_function(self, X: Any) -> Floats:
         """Score minus ``offset_`` [n]: negative for anomalies."""
@@ -232,7 +233,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         if per_view is None:
             per_view = n_columns if self.n_trees == 1 else 2
         views = choose_views(n_columns, min(per_view, n_columns), min(MAX_VIEWS, self.n_trees), rng)
-        return [views[place] for place in rng.permutation(len(views))]
+        return [views[v] for v in rng.permutation(len(views))]
 
     def _check_parameters(self) -> Run:
         find_engine(self.inference, "inference")
@@ -250,17 +251,6 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         return run
 
 
-def _row_weights(sample_weight: npt.ArrayLike | None, n_rows: int) -> Floats:
-    if sample_weight is None:
-        return np.ones(n_rows)
-    weight: Floats = _check_sample_weight(
-        sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
-    )
-    if not weight.any():  # scikit-learn of old lets it pass
-        raise ValueError("sample_weight is zero in every row; give at least one row some weight.")
-    return weight
-
-
 def _offset(scores: Floats, weight: Floats, contamination: str | float) -> float:
     """Score below which a row is an anomaly."""
     if contamination == "two-std":
@@ -270,8 +260,8 @@ def _offset(scores: Floats, weight: Floats, contamination: str | float) -> float
         return float(np.percentile(scores, 100.0 * float(contamination)))
     order = np.argsort(scores, kind="stable")
     reached = np.cumsum(weight[order]) / weight.sum()
-    place_of = int(np.searchsorted(reached, float(contamination)))
-    return float(scores[order[min(place_of, len(order) - 1)]])
+    index = int(np.searchsorted(reached, float(contamination)))
+    return float(scores[order[min(index, len(order) - 1)]])
 
 
 def _histogram(scores: Floats, weight: Floats) -> tuple[Floats, Floats]:

@@ -1,56 +1,54 @@
-"""What all estimators share: columns, engine options, and what is told of a fitted posterior."""
+"""What all estimators share: columns, the engine's options, and a posterior ready to predict."""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dtgfn._support.arrays import Codes, Floats
+from dtgfn._support.arrays import Codes
 from dtgfn._support.checks import check_choice
-from dtgfn.data.binning import Binner, Binning, encode
+from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Table, as_table
 from dtgfn.data.targets import as_target
-from dtgfn.engines.registry import find_engine
-from dtgfn.estimators.columns import TableEstimator
+from dtgfn.data.thresholds import Binning
+from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.estimators.explained import ExplainedEstimator
 from dtgfn.inference.extend import extend_prepared
-from dtgfn.inference.infer import infer_prepared, read_method
-from dtgfn.posterior.prediction import (
-    WEIGHTINGS,
-    CountedTrees,
-    average_outputs,
-    count_trees,
-    knows_average,
-    make_forest,
-    sharpened,
-    sharpness,
-)
+from dtgfn.inference.infer import BAG_ONLY, infer_prepared, read_method
+from dtgfn.posterior.prediction import TREES, WEIGHTINGS, Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
-from dtgfn.trees.forest import Forest, average
 from dtgfn.trees.leaves import LeafModel
 from dtgfn.trees.score import SplitPenalty
 
-# What only a GFlowNet has, by the estimators' parameter names; its defaults are its silence.
-TRAINING_ONLY = (
-    "preset",
-    "leaf_order",
-    "objective",
-    "loss",
-    "device",
-    "callbacks",
-    "checkpoint",
-    "warm_start",
-)
+OPTIONS_OF_ONE_RUN = ("callbacks", "checkpoint", "policy")  # of training; no part of a model
+OPTIONS_OF_ONE_TABLE = ("checkpoint", "policy")
 
 
-COMPUTED = ("_known_counts", "_forests")  # and can be computed again
+class TableEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator that takes numbers, booleans, text and missing values as they are."""
+
+    def _check_columns(self, X: Any, table: Table, *, reset: bool) -> None:
+        """Remember number and names of columns, or compare with them, as scikit-learn does."""
+        if not isinstance(X, Table):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = table.n_columns
+            if table.named:
+                self.feature_names_in_ = np.array(table.names, dtype=object)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
 
 
 class PosteriorEstimator(ExplainedEstimator, TableEstimator):
@@ -67,19 +65,18 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     n_jobs: int | None
     random_state: int | np.random.RandomState | None
     verbose: bool
-    n_steps: int | None
-    options: dict[str, Any] | None
-    callbacks: list[Any] | None
-    checkpoint: str | Path | None
     warm_start: bool
+    options: dict[str, Any] | None
     posterior_: TreePosterior
+    # Options that this estimator itself knows, beside those of its engine.
+    _own_options: tuple[str, ...] = ()
 
     def _read_training(
         self, X: Any, y: Any, *, reset: bool = True
     ) -> tuple[Table, npt.NDArray[Any]]:
         """Training columns and target as they were given, checked for their shape."""
-        find_engine(self.inference, "inference")
         check_choice("weighting", self.weighting, WEIGHTINGS)  # not after an hour of training
+        self._check_options()
         table = as_table(X)
         self._check_columns(X, table, reset=reset)
         if y is None:
@@ -99,12 +96,11 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         *,
         classes: npt.ArrayLike | None = None,
         n_bags: int | None = None,
-    ) -> TreePosterior:
-        """Run the engine with this estimator's parameters on a table and target that were read."""
+    ) -> None:
+        """Run the engine on a table and target that were read, and keep what it finds."""
         started = time.monotonic()
-        self._forget()
         options = self._engine_options()
-        return infer_prepared(
+        posterior = infer_prepared(
             table,
             y,
             read_method(self.inference, options, n_bags, parameter="inference"),
@@ -123,6 +119,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             verbose=self.verbose,
             started=started,
         )
+        self._keep(posterior)
 
     def _extend(
         self, table: Table, y: npt.NDArray[Any], sample_weight: npt.ArrayLike | None
@@ -134,13 +131,12 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
                 "ended; call fit with all rows."
             )
         options = self._engine_options()
-        for name in ("policy", "checkpoint"):  # those of one table
-            options.pop(name, None)
-        self.posterior_ = extend_prepared(
+        kept = {name: value for name, value in options.items() if name not in OPTIONS_OF_ONE_TABLE}
+        posterior = extend_prepared(
             self.posterior_,
             table,
             y,
-            read_method(self.inference, options, parameter="inference").options,
+            read_method(self.inference, kept, parameter="inference").options,
             sample_weight=sample_weight,
             n_trees=self.n_trees,
             time_budget=self.time_budget,
@@ -148,7 +144,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             random_state=self._seed(),
             verbose=self.verbose,
         )
-        self._forget()
+        self._keep(posterior)
 
     def _seed(self) -> int:
         try:
@@ -160,48 +156,32 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             ) from None
         return int(generator.randint(np.iinfo(np.int32).max))
 
-    def _forget(self) -> None:
-        """Drop what was computed from another posterior.
-
-        Made here, filled by predictions: predicting must not add attributes.
-        """
-        self._known_counts: dict[str | None, CountedTrees] = {}
-        self._forests: dict[tuple[str | None, str], Forest] = {}
-
-    def _counted(self, tree: str | None) -> CountedTrees:
-        """Sums in the leaves of the sampled trees, or of the best one, computed once a fit."""
-        known: dict[str | None, CountedTrees] = self.__dict__.setdefault("_known_counts", {})
-        if tree not in known:
-            known[tree] = count_trees(self.posterior_, tree, self.n_jobs)
-        return known[tree]
-
-    def _choices(self, tree: str | None) -> dict[str, Any]:
-        """What the functions of ``predict`` and ``uncertainty`` are to be called with."""
-        check_is_fitted(self, "posterior_")
-        check_choice("tree", tree, (None, "best"))
-        check_choice("weighting", self.weighting, WEIGHTINGS)
-        return {
-            "weighting": self.weighting,
-            "tree": tree,
-            "counted": self._counted(tree),
-            "n_jobs": self.n_jobs,
+    def _keep(self, posterior: TreePosterior) -> None:
+        """Take a posterior as the fitted one, ready to predict by all trees and by the best."""
+        self.posterior_ = posterior
+        self._predictors: dict[str | None, Predictor] = {
+            tree: Predictor(posterior, self.weighting, tree, self.n_jobs) for tree in TREES
         }
 
-    def _average(self, codes: Codes, tree: str | None) -> Floats:
-        """Average what leaves predict [n, J], exactly where the engine can."""
-        if knows_average(self.posterior_, weighting=self.weighting, tree=tree):
-            return average_outputs(self.posterior_, codes)
-        key = (tree, self.weighting)
-        known: dict[tuple[str | None, str], Forest] = self.__dict__.setdefault("_forests", {})
-        if key not in known:
-            known[key] = make_forest(self.posterior_, **self._choices(tree))
-        power = sharpness(self.posterior_, weighting=self.weighting, tree=tree)
-        return sharpened(average(known[key], codes, self.n_jobs), power)
+    def _predictor(self, tree: str | None = None) -> Predictor:
+        """What predicts by all sampled trees, or by the best one."""
+        check_is_fitted(self, "posterior_")
+        made = self._predictors[tree] if tree in TREES else None
+        chosen = self.posterior_, self.weighting, tree, self.n_jobs
+        if made is None or not made.is_of(*chosen):  # something was set since the fit
+            made = self._predictors[tree] = Predictor(*chosen)
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be computed again."""
+        """Leave out the predictors, which ``__setstate__`` makes again."""
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in COMPUTED}
+        return {name: value for name, value in state.items() if name != "_predictors"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Be ready to predict again."""
+        super().__setstate__(state)
+        if hasattr(self, "posterior_"):
+            self._keep(self.posterior_)
 
     def _codes(self, X: Any) -> Codes:
         """Code new rows as the training rows were."""
@@ -210,36 +190,35 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         self._check_columns(X, table, reset=False)
         return encode(self.binner_, table)
 
-    def _engine_options(self) -> dict[str, Any]:
-        """What the engine takes beyond what all of them do."""
+    def _check_options(self) -> None:
+        """Refuse options that are none, or not those of the engine."""
         if not isinstance(self.options, dict | None):
             raise ValueError(
                 f"options={self.options!r} is not usable; give a dict of option and value, or None."
             )
-        if self.inference != "gfn":
-            return self._other_options()
-        named = ("leaf_order", "objective", "loss", "n_steps", "preset", "device")
-        chosen = {name: getattr(self, name, None) for name in named}
-        before = getattr(self, "posterior_", None) if self.warm_start else None
-        return {
-            "callbacks": self.callbacks or (),
-            "checkpoint": self.checkpoint,
-            "policy": before.solution if before is not None and before.engine == "gfn" else None,
-            **{name: value for name, value in chosen.items() if value is not None},
-            **(self.options or {}),
-        }
-
-    def _other_options(self) -> dict[str, Any]:
-        """Options of an engine that is not trained; what only training knows is refused."""
-        defaults = type(self)().get_params(deep=False)
-        for name in TRAINING_ONLY:
-            if name in defaults and getattr(self, name) != defaults[name]:
+        if self.warm_start and self.inference != "gfn":
+            raise ValueError(
+                f"warm_start=True is for inference='gfn', not {self.inference!r}; leave it out, or "
+                "choose that engine."
+            )
+        engine, options = find_engine(self.inference, "inference"), self.options or {}
+        for name, value in options.items():
+            if name in ENGINES["gfn"].option_names and name not in engine.option_names:
                 raise ValueError(
-                    f"{name}={getattr(self, name)!r} is for inference='gfn', not "
-                    f"{self.inference!r}; leave it out, or choose that engine."
+                    f"{name}={value!r} is for inference='gfn', not {self.inference!r}; leave it "
+                    "out, or choose that engine."
                 )
-        steps = {} if self.n_steps is None else {"n_steps": self.n_steps}
-        return {**steps, **(self.options or {})}
+        own = (*BAG_ONLY, *self._own_options)
+        check_option_names(engine, options, self.get_params(deep=False), also=own)
+
+    def _engine_options(self) -> dict[str, Any]:
+        """What the engine takes beyond what all of them do."""
+        given = self.options or {}
+        options = {name: value for name, value in given.items() if name not in self._own_options}
+        before = getattr(self, "posterior_", None) if self.warm_start else None
+        if before is not None and before.engine == "gfn":
+            options = {"policy": before.solution, **options}
+        return options
 
     @property
     def binner_(self) -> Binner:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -12,16 +11,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 
-from dtgfn._support.arrays import Codes, Floats
-from dtgfn._support.checks import check_flag, check_range
-from dtgfn.data.binning import Binning, check_weights
+from dtgfn._support.arrays import Floats
+from dtgfn._support.checks import check_flag, check_range, check_weights
 from dtgfn.data.tables import listing
 from dtgfn.data.targets import check_classes, check_labels
+from dtgfn.data.thresholds import Binning
 from dtgfn.estimators.base import PosteriorEstimator
-from dtgfn.posterior.label_shift import ClassPrior, recounted
-from dtgfn.posterior.prediction import average_outputs, make_forest
+from dtgfn.posterior.label_shift import ClassPrior, average_shifted
 from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
-from dtgfn.trees.forest import average
 from dtgfn.trees.leaves import DirichletLeaf
 from dtgfn.trees.score import SplitPenalty
 
@@ -65,9 +62,6 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     weighting : {"importance", "uniform", "posterior"}
         How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
         by R over the distinct trees, as in the paper's Algorithm 1.
-    leaf_draws : bool
-        Whether a leaf of a sampled tree predicts a draw from its Dirichlet posterior, as in the
-        paper, instead of the mean.
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
@@ -78,33 +72,21 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         Threads, all cores if None.
     random_state : int, RandomState or None
         Seed of everything random; exact predictions do not depend on it. A GFlowNet that time
-        ends, not ``n_steps``, may end at another step the next time.
+        ends, not the option ``n_steps``, may end at another step the next time.
     verbose : bool
         Whether to show progress.
-    preset : {"default", "paper"}
-        Training settings to start from; ``paper()`` has the paper's. This and what follows is for
-        "gfn", but ``n_steps`` (also "mcmc") and ``options``.
-    leaf_order : {"fixed", "free"} or None
-        Whether all open leaves decide at once, or one by one in any order as in the paper. None
-        is the preset's choice, here and below.
-    objective : {"db", "tb", "vargrad", "subtb"} or None
-        Which balance is trained.
-    loss : {"squared", "huber", "cosh", "linex"} or None
-        How far from balance.
-    n_steps : int or None
-        Training steps at most.
-    device : str
-        "cpu", "cuda" or "auto".
-    options : dict or None
-        Anything else the engine takes by name: of "gfn" the fields of
-        ``dtgfn.engines.gfn.settings.Settings``, of "mcmc" ``n_chains``, of "smc" ``n_particles``
-        and ``n_sweeps``.
-    callbacks : list or None
-        Called with the training state after each step; False ends training.
-    checkpoint : path or None
-        File that training is saved to, and taken up from if it exists.
     warm_start : bool
-        Whether ``fit`` on the same table goes on training where the last ``fit`` ended.
+        Whether ``fit`` of "gfn" on the same table goes on training where the last ``fit`` ended.
+    options : dict or None
+        What only a researcher sets. Of every engine ``leaf_draws``: whether a leaf of a sampled
+        tree predicts a draw from its Dirichlet posterior, as in the paper, instead of the mean. Of
+        bags ``column_share``. Of "mcmc" ``n_chains`` and ``n_steps``, of "smc" ``n_particles`` and
+        ``n_sweeps``, of "exact" ``memory_budget``. Of "gfn" ``preset`` ("default" or "paper"),
+        ``callbacks`` (called with the training state after each step; False ends training),
+        ``checkpoint`` (a file that training is saved to, and taken up from if it exists) and every
+        field of ``dtgfn.engines.gfn.settings.Settings``, such as ``leaf_order`` ("fixed": all open
+        leaves decide at once; "free": one by one in any order, as in the paper), ``objective``,
+        ``loss``, ``n_steps`` and ``device``.
 
     Attributes
     ----------
@@ -128,6 +110,8 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
 
     """
 
+    _own_options = ("leaf_draws",)
+
     def __init__(
         self,
         *,
@@ -141,22 +125,13 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         temperature: float | str = 1.0,
         n_bags: int | None = None,
         weighting: str = "importance",
-        leaf_draws: bool = False,
         n_trees: int = 1000,
         time_budget: float | None = 60.0,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
-        preset: str = "default",
-        leaf_order: str | None = None,
-        objective: str | None = None,
-        loss: str | None = None,
-        n_steps: int | None = None,
-        device: str = "cpu",
-        options: dict[str, Any] | None = None,
-        callbacks: list[Any] | None = None,
-        checkpoint: str | Path | None = None,
         warm_start: bool = False,
+        options: dict[str, Any] | None = None,
     ) -> None:
         self.inference = inference
         self.max_depth = max_depth
@@ -168,31 +143,24 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self.temperature = temperature
         self.n_bags = n_bags
         self.weighting = weighting
-        self.leaf_draws = leaf_draws
         self.n_trees = n_trees
         self.time_budget = time_budget
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-        self.preset = preset
-        self.leaf_order = leaf_order
-        self.objective = objective
-        self.loss = loss
-        self.n_steps = n_steps
-        self.device = device
-        self.options = options
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
         self.warm_start = warm_start
+        self.options = options
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
         """Return an estimator with every hyper-parameter of the paper's table, some changed.
 
+        ``options`` among the changes are added to the paper's.
+
         Examples
         --------
-        >>> DTGFNClassifier.paper(n_steps=20).split_penalty
-        'paper'
+        >>> DTGFNClassifier.paper(options={"n_steps": 20}).options
+        {'preset': 'paper', 'leaf_draws': True, 'n_steps': 20}
 
         """
         table = {
@@ -202,11 +170,10 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
             "leaf_concentration": 0.1,
             "split_penalty": "paper",
             "weighting": "posterior",
-            "leaf_draws": True,
-            "preset": "paper",
             "time_budget": None,
         }
-        return cls(**{**table, **changes})
+        options = {"preset": "paper", "leaf_draws": True, **(changes.pop("options", None) or {})}
+        return cls(**{**table, **changes}, options=options)
 
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Infer the posterior from training rows X [n, columns] and labels y [n]."""
@@ -215,10 +182,10 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     def _fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, classes: Any) -> Self:
         table, labels = self._read_training(X, y)
         labels = check_classes(labels)
-        check_flag("leaf_draws", self.leaf_draws)
+        check_flag("leaf_draws", self._leaf_draws)
         leaf = DirichletLeaf(1, self.leaf_concentration)
         weight = self._class_weighted(labels, sample_weight)
-        self.posterior_ = self._infer(
+        self._infer(
             table, labels, weight, leaf, self.temperature, classes=classes, n_bags=self.n_bags
         )
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
@@ -267,18 +234,28 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     ) -> Floats:
         """Posterior mean of the class probabilities [n, C]; of one tree with ``tree="best"``.
 
-        With ``leaf_draws`` each leaf says a draw of its probabilities instead of their mean. With
-        ``class_prior``, "uniform" or a dict of every class and its share, classes are taken to be
-        that frequent where the rows come from; the sampled trees are averaged, unsharpened.
+        With the option ``leaf_draws`` each leaf says a draw of its probabilities instead of their
+        mean. With ``class_prior``, "uniform" or a dict of every class and its share, classes are
+        taken to be that frequent where the rows come from; the sampled trees are averaged,
+        unsharpened.
         """
-        codes = self._codes(X)
+        codes, predictor = self._codes(X), self._predictor(tree)
+        if class_prior is not None and self._leaf_draws:
+            raise ValueError(
+                "class_prior is for the means of leaves, not for draws; fit without the option "
+                "leaf_draws."
+            )
         if class_prior is not None:
-            return self._average_at(class_prior, codes, tree)
-        if not self.leaf_draws:
-            return self._average(codes, tree)
-        seed = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        choices = {**self._choices(tree), "leaf": "dirichlet", "random_state": seed}
-        return average_outputs(self.posterior_, codes, **choices)
+            return average_shifted(predictor, codes, class_prior)
+        if not self._leaf_draws:
+            return predictor.average(codes)
+        seed = check_random_state(self.random_state).randint(2**31)
+        return predictor.average_draws(codes, seed)
+
+    @property
+    def _leaf_draws(self) -> bool:
+        """Whether leaves predict draws."""
+        return (self.options or {}).get("leaf_draws", False)
 
     def predict(
         self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
@@ -287,26 +264,14 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         best = self.predict_proba(X, tree, class_prior).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def _average_at(self, class_prior: ClassPrior, codes: Codes, tree: str | None) -> Floats:
-        """Average the trees where classes have other frequencies than in training."""
-        if self.leaf_draws:
-            raise ValueError(
-                "class_prior is for the means of leaves, not for draws; fit with leaf_draws=False."
-            )
-        choices = self._choices(tree)
-        choices["counted"] = recounted(self.posterior_, choices["counted"], class_prior)
-        return average(make_forest(self.posterior_, **choices), codes, self.n_jobs)
-
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Bounds [n, C, 2] that hold each P(class | x) with probability ``level`` (unsharpened)."""
-        codes = self._codes(X)
-        bounds = credible_interval(self.posterior_, codes, level, **self._choices(tree))
+        bounds = credible_interval(self._predictor(tree), self._codes(X), level)
         return np.stack(bounds, axis=-1)
 
     def predict_uncertainty(self, X: Any, tree: str | None = None) -> Uncertainty:
         """Entropy ``total`` [n] of the class in nats and its parts, ``noise`` and ``model``."""
-        codes = self._codes(X)
-        return uncertainty(self.posterior_, codes, **self._choices(tree))
+        return uncertainty(self._predictor(tree), self._codes(X))
 
     def _class_weighted(
         self, labels: npt.NDArray[Any], sample_weight: npt.ArrayLike | None

@@ -31,7 +31,7 @@ def make_report(model: Any, X: Any, y: Any, title: str | None) -> Any:
 class ExplainedEstimator:
     """What a fitted estimator with a ``posterior_`` says of itself; each method is a function.
 
-    ``tree`` is "best", "consensus" or the place of a sampled tree; ``trees`` may also be "all".
+    ``tree`` is "best", "consensus" or the index of a sampled tree; ``trees`` may also be "all".
     """
 
     posterior_: TreePosterior
@@ -74,7 +74,7 @@ class ExplainedEstimator:
 
     @property
     def consensus_tree_(self) -> TreeBatch:
-        """The tree that predicts most like the whole posterior, a batch of one."""
+        """The tree that predicts most like the average of all, a batch of one."""
         check_is_fitted(self, "posterior_")
         return consensus_tree(self.posterior_).tree
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -10,12 +9,11 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 
 from dtgfn._support.arrays import Floats
-from dtgfn._support.checks import check_range
-from dtgfn.data.binning import Binning
+from dtgfn._support.checks import check_level, check_range
 from dtgfn.data.targets import check_numbers
+from dtgfn.data.thresholds import Binning
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.posterior.moments import Variance, moments, normal_leaf, predictive_quantiles
-from dtgfn.posterior.uncertainty import check_level
 from dtgfn.trees.leaves import NormalLeaf
 from dtgfn.trees.score import SplitPenalty
 
@@ -60,12 +58,10 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         Seed of everything random.
     verbose : bool
         Whether to show progress.
-    n_steps : int or None
-        Training steps ("gfn") or moves ("mcmc") at most.
+    warm_start : bool
+        Whether ``fit`` of "gfn" on the same table goes on training where the last ``fit`` ended.
     options : dict or None
-        Anything else the engine takes by name.
-    callbacks, checkpoint, warm_start
-        Of training a GFlowNet, as in ``DTGFNClassifier``.
+        What only a researcher sets: all that the engine takes by name, as in ``DTGFNClassifier``.
 
     Attributes
     ----------
@@ -106,11 +102,8 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
-        n_steps: int | None = None,
-        options: dict[str, Any] | None = None,
-        callbacks: list[Any] | None = None,
-        checkpoint: str | Path | None = None,
         warm_start: bool = False,
+        options: dict[str, Any] | None = None,
     ) -> None:
         self.inference = inference
         self.max_depth = max_depth
@@ -127,11 +120,8 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-        self.n_steps = n_steps
-        self.options = options
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
         self.warm_start = warm_start
+        self.options = options
 
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Infer the posterior from training rows X [n, columns] and numbers y [n]."""
@@ -144,8 +134,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
             # The inverse gamma's mean is spread / (shape - 1).
             spread=self.noise_share * (self.noise_shape - 1.0),
         )
-        numbers = check_numbers(numbers)
-        self.posterior_ = self._infer(table, numbers, sample_weight, leaf, self.temperature)
+        self._infer(table, check_numbers(numbers), sample_weight, leaf, self.temperature)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
@@ -171,15 +160,13 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Interval [n, 2] that holds the target with probability ``level``, tails even."""
         check_level(level)
-        codes = self._codes(X)
         tails = np.array([0.5 - level / 2, 0.5 + level / 2])
-        choices = self._choices(tree)
-        del choices["n_jobs"]
-        return predictive_quantiles(self.posterior_, codes, tails, **choices)
+        return predictive_quantiles(self._predictor(tree), self._codes(X), tails)
 
     def predict_uncertainty(self, X: Any, tree: str | None = None) -> Variance:
         """Predictive variance ``total`` [n] and its parts, ``noise`` and ``model``."""
         return self._moments(X, tree)[1]
 
     def _moments(self, X: Any, tree: str | None) -> tuple[Floats, Variance]:
-        return moments(self._average(self._codes(X), tree), normal_leaf(self.posterior_))
+        outputs = self._predictor(tree).average(self._codes(X))
+        return moments(outputs, normal_leaf(self.posterior_))

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats, Int64s
+from dtgfn._support.checks import check_level
 from dtgfn._support.printable import visible
-from dtgfn.data.binning import Binner, encode, threshold_text
-from dtgfn.data.columns import ColumnSpec
+from dtgfn.data.binning import Binner, ColumnSpec, distinct_codes, encode
 from dtgfn.data.tables import as_table, listing
+from dtgfn.data.thresholds import threshold_text
 from dtgfn.explain.tree_set import TreeSet, predicted, take_trees
-from dtgfn.posterior.prediction import average_outputs, knows_average, sharpness
+from dtgfn.posterior.prediction import Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
-from dtgfn.posterior.uncertainty import check_level
 from dtgfn.trees.batch import route
-from dtgfn.trees.routing import distinct_codes
 from dtgfn.trees.score import merge_rows
 
 if TYPE_CHECKING:
@@ -191,8 +190,8 @@ def _mean(
     weight: Floats,
 ) -> Floats | None:
     """Averaged prediction at each bin [G, K] where it is more than the average of the trees'."""
-    exact = knows_average(posterior, weighting=weighting)
-    if not exact and sharpness(posterior, weighting=weighting) == 1:
+    predictor = Predictor(posterior, weighting)
+    if not predictor.knows_average and predictor.sharpness == 1:
         return None
     # Rows that differ in nothing but the column are one row now.
     others = codes.copy()
@@ -206,7 +205,7 @@ def _mean(
         block = bins.codes[first : first + per_block]
         changed = np.tile(rows, (len(block), 1))
         changed[:, bins.features] = np.repeat(block, len(rows), axis=0)
-        outputs = average_outputs(posterior, changed, weighting=weighting)
+        outputs = predictor.average(changed)
         values = predicted(posterior.score.leaf, outputs).reshape(len(block), len(rows), -1)
         out[first : first + per_block] = np.einsum("n,gnk->gk", share, values)
     return out

@@ -20,10 +20,9 @@ import numpy.typing as npt
 from scipy.special import betaincinv
 
 from dtgfn._support.arrays import Floats
-from dtgfn._support.checks import check_choice
+from dtgfn._support.checks import check_choice, check_level
 from dtgfn.explain.tree_set import node_log_marginals, take_trees
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
-from dtgfn.posterior.uncertainty import check_level
 from dtgfn.trees.batch import TreeBatch
 
 if TYPE_CHECKING:

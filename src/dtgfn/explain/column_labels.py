@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn.data.binning import Binner, matching_columns, rule, threshold_text
-from dtgfn.data.columns import ColumnSpec, category_places, numbers_like
+from dtgfn.data.binning import (
+    Binner,
+    ColumnSpec,
+    category_indices,
+    matching_columns,
+    numbers_like,
+    rule,
+)
 from dtgfn.data.tables import Column, Table, label
+from dtgfn.data.thresholds import threshold_text
 
 MOST_THRESHOLDS = 20_000  # of all columns together
 OTHER = "(another category)"
@@ -164,7 +171,7 @@ def values_of_table(binner: Binner, table: Table) -> list[dict[str, Any]]:
     for spec, column in zip(binner.columns, matching_columns(binner, table), strict=True):
         if spec.kind == "category":
             known = [*spec.categories, None]
-            indices = category_places(spec, column)
+            indices = category_indices(spec, column)
             cells = zip(indices.tolist(), column.values, strict=True)
             columns[spec.name] = [known[p] if p >= 0 else _text(column, v) for p, v in cells]
             continue

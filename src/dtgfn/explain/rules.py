@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dtgfn._support.printable import visible
-from dtgfn.data.binning import Binner, threshold_text
+from dtgfn.data.binning import Binner
+from dtgfn.data.thresholds import threshold_text
 from dtgfn.explain.tree_set import TreeSet, Which, take_trees
 from dtgfn.trees.batch import TreeBatch
 

@@ -12,16 +12,9 @@ from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.printable import visible
-from dtgfn.data.binning import Binner, encode, rule
-from dtgfn.data.columns import ColumnSpec
+from dtgfn.data.binning import Binner, ColumnSpec, encode, rule
 from dtgfn.data.tables import as_table
-from dtgfn.posterior.prediction import (
-    average_outputs,
-    average_trees,
-    sharpened,
-    sharpness,
-    tree_weights,
-)
+from dtgfn.posterior.prediction import Predictor, average_trees, sharpened, tree_weights
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums, route, tally
 from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf, outputs_of, row_mass
@@ -125,7 +118,7 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
         classes = np.arange(nodes.counts.shape[2])
     binner = posterior.binner or _binner_of_codes(posterior.rows.codes, batch)
     every = isinstance(trees, str) and trees == "all"
-    power = sharpness(posterior, weighting=weighting) if every else 1.0
+    power = Predictor(posterior, weighting).sharpness if every else 1.0
     return TreeSet(batch, weight, *nodes, binner=binner, classes=classes, sharpness=power)
 
 
@@ -233,7 +226,7 @@ def average_values(posterior: TreePosterior, codes: Codes) -> Floats:
     if posterior.is_bagged:
         outputs = average_trees(posterior.trees, posterior.weights, rows, score, codes)
     else:
-        outputs = average_outputs(posterior, codes)
+        outputs = Predictor(posterior).average(codes)
     return predicted(score.leaf, outputs)
 
 

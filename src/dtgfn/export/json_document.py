@@ -36,7 +36,8 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats
 from dtgfn.data.binner_dict import binner_from_dict
-from dtgfn.data.binning import HALF, Binner
+from dtgfn.data.binning import Binner
+from dtgfn.data.thresholds import HALF
 from dtgfn.explain.column_labels import split_test
 from dtgfn.explain.tree_set import TreeSet
 from dtgfn.trees.batch import empty_batch

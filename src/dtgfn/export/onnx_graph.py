@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn.data.binning import Binner
-from dtgfn.data.columns import ColumnSpec
+from dtgfn.data.binning import Binner, ColumnSpec
 from dtgfn.explain.tree_set import TreeSet
 
 PRIVATE = "dtgfn: "

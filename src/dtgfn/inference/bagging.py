@@ -43,7 +43,7 @@ from dtgfn.inference.resampling import (
 from dtgfn.inference.temperature import LeaveOneOut, class_leaf
 from dtgfn.posterior.prediction import sharpened
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
-from dtgfn.trees.batch import TreeBatch, empty_batch, node_sums, route
+from dtgfn.trees.batch import TreeBatch, node_sums, route, stack_trees, trim
 from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
 OptionsT = TypeVar("OptionsT")
@@ -227,7 +227,7 @@ def _as_posterior(
     n_done = len(collected.batches)
     bag = np.repeat(np.arange(n_done), plan.n_trees[:n_done]).astype(np.int32)
     again = np.arange(run.n_trees) % len(bag)  # trees repeated for bags that were left out
-    trees, copies = _stacked(collected.batches)[again], plan.copies[:n_done]
+    trees, copies = trim(stack_trees(collected.batches))[again], plan.copies[:n_done]
     bags = Bags(trees, rows, collected.score, bag[again], copies)
     probability, share = collected.outside.probability()
     seen = share > 0  # nowhere, if every row is in every bag: then there is no score either
@@ -269,21 +269,6 @@ def _resampled(
     named = features[np.maximum(trees.feature, 0)] if features.size else trees.feature
     feature = np.where(trees.feature >= 0, named, trees.feature).astype(np.int32)
     return replace(trees, feature=feature)
-
-
-def _stacked(batches: list[TreeBatch]) -> TreeBatch:
-    """One batch of all trees."""
-    width = max(int(batch.n_nodes.max()) for batch in batches)
-    joined = empty_batch(sum(map(len, batches)), width)
-    first = 0
-    for batch in batches:
-        part, used = slice(first, first + len(batch)), min(batch.feature.shape[1], width)
-        joined.feature[part, :used] = batch.feature[:, :used]
-        joined.cut[part, :used] = batch.cut[:, :used]
-        joined.left[part, :used] = batch.left[:, :used]
-        joined.n_nodes[part] = batch.n_nodes
-        first += len(batch)
-    return joined
 
 
 class Outside:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats
-from dtgfn._support.checks import check_run, check_seed
+from dtgfn._support.checks import check_run, check_seed, check_weights
 from dtgfn._support.progress import progress_bar
 from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Table, as_table, take
@@ -182,14 +182,10 @@ def code_batch(
     check_length(table, target)
     binner = posterior.binner
     assert binner is not None, "the caller checks"
-    weight = np.ones(table.n_rows)
-    if sample_weight is not None:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-        if weight.shape != (table.n_rows,) or not (np.isfinite(weight) & (weight >= 0)).all():
-            raise ValueError(
-                f"sample_weight (shape {weight.shape}) must hold one finite number >= 0 for each "
-                f"of the {table.n_rows} rows."
-            )
+    weight = check_weights(sample_weight, table.n_rows, none_weighs=True)
+    if weight is None:
+        weight = np.ones(table.n_rows)
+    else:
         present = weight > 0
         table, target, weight = take(table, present), target[present], weight[present]
     encoded = encode_target(target, posterior.score.leaf, posterior.classes)

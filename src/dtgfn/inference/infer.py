@@ -15,9 +15,10 @@ import numpy.typing as npt
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.progress import progress_bar
-from dtgfn.data.binning import Binner, Binning, encode, fit_binner
+from dtgfn.data.binning import Binner, encode, fit_binner
 from dtgfn.data.tables import Table, as_table, take
 from dtgfn.data.targets import MAX_WEIGHT, as_target, check_classes, check_numbers, encode_labels
+from dtgfn.data.thresholds import Binning
 from dtgfn.diagnostics.judgement import UntrustworthyFit, warn_if_untrustworthy
 from dtgfn.engines.contract import Engine, Run
 from dtgfn.engines.registry import check_option_names, find_engine

@@ -25,9 +25,9 @@ import numpy.typing as npt
 import pandas
 
 from dtgfn._support.checks import check_choice, check_run
-from dtgfn.data.binning import Binning
 from dtgfn.data.tables import Table, as_table
 from dtgfn.data.targets import as_target
+from dtgfn.data.thresholds import Binning
 from dtgfn.engines.contract import BudgetExceeded, Run
 from dtgfn.engines.exact.engine import infer_exact
 from dtgfn.engines.smc.engine import SmcOptions, infer_smc

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn.data.binning import Feature, rule, threshold_text
+from dtgfn.data.binning import Feature, rule
+from dtgfn.data.thresholds import threshold_text
 from dtgfn.explain.column_labels import split_unit
 from dtgfn.explain.tree_set import TreeSet
 

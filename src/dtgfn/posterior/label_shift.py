@@ -20,32 +20,41 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn._support.arrays import Floats
+from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.checks import check_range
 from dtgfn.data.tables import listing
-from dtgfn.posterior.prediction import CountedTrees
+from dtgfn.posterior.prediction import CountedTrees, Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.flat_trees import average
 
 ClassPrior = str | Mapping[Any, float]
 
 
-def recounted(
-    posterior: TreePosterior, counted: CountedTrees, class_prior: ClassPrior
-) -> CountedTrees:
-    """Count the training rows again as if classes were as frequent as ``class_prior`` says.
+def average_shifted(predictor: Predictor, codes: Codes, class_prior: ClassPrior) -> Floats:
+    """Average the trees for rows of codes [n, d] where classes are as frequent as one says [n, C].
 
     ``class_prior`` is "uniform" or a mapping of every class to its share (or anything proportional
-    to it). A class without training rows has nothing to count.
+    to it). The sampled trees are averaged, unsharpened.
 
     Examples
     --------
     >>> from dtgfn import infer
-    >>> from dtgfn.posterior.prediction import average_outputs, count_trees
     >>> posterior = infer([[1.0]] * 12, ["no"] * 9 + ["yes"] * 3, engine="exact", max_depth=1)
-    >>> even = recounted(posterior, count_trees(posterior), "uniform")
-    >>> average_outputs(posterior, posterior.rows.codes[:1], counted=even, weighting="uniform")
+    >>> average_shifted(Predictor(posterior), posterior.rows.codes[:1], "uniform")
     array([[0.5, 0.5]])
 
+    """
+    shifted = shift_labels(predictor.posterior, predictor.counted, class_prior)
+    weighted = replace(predictor.weighted_trees, values=shifted.outputs)
+    return average(weighted, codes, predictor.n_jobs)
+
+
+def shift_labels(
+    posterior: TreePosterior, counted: CountedTrees, class_prior: ClassPrior
+) -> CountedTrees:
+    """Count the training rows again as if classes were as frequent as ``class_prior`` says.
+
+    A class without training rows has nothing to count.
     """
     parameters = counted.parameters  # refuses leaves that hold no classes
     n_classes = parameters.shape[1]

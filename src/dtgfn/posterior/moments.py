@@ -15,11 +15,11 @@ import numpy as np
 from scipy.special import gammaln, stdtr, stdtrit
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn.posterior.prediction import CountedTrees, count_trees, merge_weights, tree_weights
+from dtgfn.data.binning import distinct_codes
+from dtgfn.posterior.prediction import Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.forest import leaves_of
+from dtgfn.trees.flat_trees import leaves_of
 from dtgfn.trees.leaves import NormalLeaf
-from dtgfn.trees.routing import distinct_codes
 
 BLOCK = 1 << 20  # of trees x rows whose densities are held at once
 NEWTON_STEPS = 60
@@ -61,28 +61,17 @@ class Students(NamedTuple):
     width: Floats
 
 
-def predictive_quantiles(
-    posterior: TreePosterior,
-    codes: Codes,
-    levels: Floats,
-    *,
-    weighting: str = "importance",
-    tree: str | None = None,
-    counted: CountedTrees | None = None,
-) -> Floats:
+def predictive_quantiles(predictor: Predictor, codes: Codes, levels: Floats) -> Floats:
     """Quantiles [n, L] of the target at rows of codes [n, d], from the mixture over trees."""
-    leaf = normal_leaf(posterior)
-    counted = count_trees(posterior, tree) if counted is None else counted
-    weight = np.ones(1)
-    if tree is None:
-        weight = merge_weights(counted, tree_weights(posterior, weighting))
-    students = leaf_students(counted.sums, leaf)
+    leaf = normal_leaf(predictor.posterior)
+    trees, weight = predictor.counted.trees, predictor.weighted_trees.weights
+    students = leaf_students(predictor.counted.sums, leaf)
     chosen, member = distinct_codes(codes)
     distinct = codes[chosen]
     piece = max(1, BLOCK // len(weight))
     out = np.empty((len(distinct), len(levels)))
     for first in range(0, len(distinct), piece):
-        reached = leaves_of(counted.trees, distinct[first : first + piece]).T
+        reached = leaves_of(trees, distinct[first : first + piece]).T
         here = Students(*(part[reached] for part in students))
         for column, level in enumerate(levels):
             out[first : first + piece, column] = mixture_quantile(here, weight, float(level))

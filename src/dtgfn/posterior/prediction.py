@@ -1,26 +1,28 @@
-"""From a posterior to predictions of new rows: weights of trees, values of leaves.
+"""Predictor: a posterior made ready to predict new rows, and the averages that it gives.
 
-Counting the training rows in the leaves is the expensive part; ``count_trees`` does it once, and
-what it returns can be handed to every function here and in ``uncertainty``.
+Counting the training rows in the leaves is the expensive part. A Predictor does it once; what is
+asked of it here, in ``uncertainty``, ``moments`` and ``label_shift`` shares the result.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
-from dtgfn._support.arrays import Codes, Floats
+from dtgfn._support.arrays import Codes, Floats, Int64s
 from dtgfn._support.checks import check_choice
+from dtgfn.data.binning import as_codes
 from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior
-from dtgfn.trees.batch import TreeBatch, canonical_keys, node_sums
-from dtgfn.trees.forest import FlatTrees, Forest, average, flatten, leaf_sums
+from dtgfn.trees.batch import TreeBatch, distinct_trees, node_sums
+from dtgfn.trees.flat_trees import FlatTrees, WeightedTrees, average, flatten, leaf_sums
 from dtgfn.trees.leaves import DirichletLeaf, LeafModel, outputs_of
-from dtgfn.trees.routing import as_codes
 from dtgfn.trees.score import Rows, Score
 
 WEIGHTINGS = ("uniform", "importance", "posterior")
+TREES = (None, "best")
 LEAVES = ("mean", "dirichlet")
 RandomState = int | np.random.Generator | None
 
@@ -43,7 +45,7 @@ class CountedTrees:
 
     trees: FlatTrees
     sums: Floats
-    member: npt.NDArray[np.int64]
+    member: Int64s
     leaf: LeafModel
 
     @property
@@ -62,6 +64,132 @@ class CountedTrees:
         outputs_of(self.sums, self.leaf.terms(), out)
         return out
 
+    def merge(self, weight: Floats) -> Floats:
+        """Sum the weights of draws [B] over the copies of each distinct tree [D]."""
+        return np.bincount(self.member, weights=weight).astype(np.float64)
+
+
+def count_trees(
+    trees: TreeBatch, rows: Rows, score: Score, n_jobs: int | None = None
+) -> CountedTrees:
+    """Find the distinct trees among draws [B] and count the training rows in their leaves."""
+    first, member = distinct_trees(trees)
+    flat = flatten(trees[first])
+    sums = leaf_sums(flat, rows.codes, rows.target, rows.weight, score.leaf, n_jobs)
+    return CountedTrees(flat, sums, member, score.leaf)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """A posterior made ready to predict; each part is made once, when it is first asked for.
+
+    Parameters
+    ----------
+    posterior : TreePosterior
+        Where the trees and the training rows come from.
+    weighting : {"uniform", "importance", "posterior"}
+        Weights of the sampled trees, see ``tree_weights``.
+    tree : None or "best"
+        All sampled trees, or the best one known alone.
+    n_jobs : int or None
+        Threads, all cores if None or -1; results do not depend on it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from dtgfn import infer
+    >>> X, y = load_iris(return_X_y=True)
+    >>> posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=9, random_state=0)
+    >>> Predictor(posterior, tree="best").average(posterior.encode(X[:1])).round(3)
+    array([[0.996, 0.002, 0.002]])
+
+    """
+
+    posterior: TreePosterior
+    weighting: str = "importance"
+    tree: str | None = None
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("weighting", self.weighting, WEIGHTINGS)
+        check_choice("tree", self.tree, TREES)
+
+    def is_of(
+        self, posterior: TreePosterior, weighting: str, tree: str | None, n_jobs: int | None
+    ) -> bool:
+        """Whether it was made of just these."""
+        same = self.weighting == weighting and self.tree == tree and self.n_jobs == n_jobs
+        return same and self.posterior is posterior
+
+    @cached_property
+    def knows_average(self) -> bool:
+        """Whether the engine's own exact average is what is asked for."""
+        return self.posterior.is_exact and self.weighting == "importance" and self.tree is None
+
+    @cached_property
+    def sharpness(self) -> float:
+        """Power of the average over trees: bags have chosen one, otherwise it is 1.
+
+        It was chosen for the even average of all trees, which "importance" and "uniform" both are.
+        One tree and the weights "posterior" are taken as they are.
+        """
+        even = self.weighting in ("importance", "uniform") and self.tree is None
+        return self.posterior.sharpness if even else 1.0
+
+    @cached_property
+    def counted(self) -> CountedTrees:
+        """The distinct trees, with what the training rows say in their leaves."""
+        trees = self.posterior.trees if self.tree is None else self.posterior.best_tree
+        return count_trees(trees, self.posterior.rows, self.posterior.score, self.n_jobs)
+
+    @cached_property
+    def draw_weights(self) -> Floats:
+        """Weights [B] of the draws that are counted."""
+        return np.ones(1) if self.tree else tree_weights(self.posterior, self.weighting)
+
+    @cached_property
+    def weighted_trees(self) -> WeightedTrees:
+        """The distinct trees with their weights and the mean of what each leaf predicts.
+
+        For classes that is (n_c + a) / (n + C a).
+        """
+        counted = self.counted
+        return WeightedTrees(counted.trees, counted.outputs, counted.merge(self.draw_weights))
+
+    def drawn_trees(self, random_state: RandomState = None) -> WeightedTrees:
+        """The same trees, with class probabilities drawn as in the paper.
+
+        Each leaf of each sampled tree says one draw of its Dirichlet posterior.
+        """
+        rng = np.random.default_rng(random_state)
+        values = _drawn_values(self.counted, self.draw_weights, rng)
+        return WeightedTrees(self.counted.trees, values, self.counted.merge(self.draw_weights))
+
+    def average(self, codes: Codes) -> Floats:
+        """Average what leaves predict for rows of codes [n, d]: P(y | x, D) [n, C] for classes.
+
+        It is the exact average where that is known, else that of the sampled trees, to the power
+        ``sharpness``.
+        """
+        codes = self._check_codes(codes)
+        if self.knows_average:
+            return cast(ModelAverage, self.posterior.solution).average(codes)
+        return sharpened(average(self.weighted_trees, codes, self.n_jobs), self.sharpness)
+
+    def average_draws(self, codes: Codes, random_state: RandomState = None) -> Floats:
+        """Average what leaves say when each says a draw [n, C], see ``drawn_trees``."""
+        return average(self.drawn_trees(random_state), self._check_codes(codes), self.n_jobs)
+
+    def _check_codes(self, codes: Codes) -> Codes:
+        n_features = self.posterior.rows.codes.shape[1]
+        codes = as_codes(codes, n_features)
+        if codes.shape[1] != n_features:
+            raise ValueError(
+                f"codes have {codes.shape[1]} columns, but the training rows have {n_features}; "
+                "posterior.encode(X) makes codes of a table X."
+            )
+        return codes
+
 
 def average_outputs(
     posterior: TreePosterior,
@@ -71,14 +199,12 @@ def average_outputs(
     leaf: str = "mean",
     tree: str | None = None,
     random_state: RandomState = None,
-    counted: CountedTrees | None = None,
     n_jobs: int | None = None,
 ) -> Floats:
     """Average what leaves predict for rows of codes [n, d]: P(y | x, D) [n, C] for classes.
 
     With nothing but defaults it is the exact average where the engine has one; else it is the
-    average over sampled trees, see ``make_forest`` for what can be chosen, and ``sharpness`` for
-    what is made of it where the posterior is bagged.
+    average over sampled trees, see ``Predictor``, which one keeps to ask more than once.
 
     Parameters
     ----------
@@ -94,8 +220,6 @@ def average_outputs(
         All sampled trees, or the best one known alone.
     random_state : int, Generator or None
         Seed of the Dirichlet draws.
-    counted : CountedTrees or None
-        What ``count_trees(posterior, tree)`` gave, if it was kept.
     n_jobs : int or None
         Threads, all cores if None or -1.
 
@@ -114,122 +238,11 @@ def average_outputs(
     array([[0.996, 0.002, 0.002]])
 
     """
-    n_features = posterior.rows.codes.shape[1]
-    codes = as_codes(codes, n_features)
-    if codes.shape[1] != n_features:
-        raise ValueError(
-            f"codes have {codes.shape[1]} columns, but the training rows have {n_features}; "
-            "posterior.encode(X) makes codes of a table X."
-        )
-    if knows_average(posterior, weighting=weighting, leaf=leaf, tree=tree):
-        return posterior.solution.average(codes)  # type: ignore[union-attr]
-    forest = make_forest(
-        posterior,
-        weighting=weighting,
-        leaf=leaf,
-        tree=tree,
-        random_state=random_state,
-        counted=counted,
-        n_jobs=n_jobs,
-    )
-    power = sharpness(posterior, weighting=weighting, leaf=leaf, tree=tree)
-    return sharpened(average(forest, codes, n_jobs), power)
-
-
-def knows_average(
-    posterior: TreePosterior,
-    *,
-    weighting: str = "importance",
-    leaf: str = "mean",
-    tree: str | None = None,
-) -> bool:
-    """Whether the engine's own exact average is what was asked for."""
-    default = weighting == "importance" and leaf == "mean" and tree is None
-    return default and isinstance(posterior.solution, ModelAverage)
-
-
-def sharpness(
-    posterior: TreePosterior,
-    *,
-    weighting: str = "importance",
-    leaf: str = "mean",
-    tree: str | None = None,
-) -> float:
-    """Power of the average over trees: a bagged posterior has chosen one, for any other it is 1.
-
-    It was chosen for the even average of all trees, which "importance" and "uniform" both are. One
-    tree, draws of leaf probabilities and the weights "posterior" are taken as they are.
-    """
-    even = weighting in ("importance", "uniform") and leaf == "mean" and tree is None
-    return float(getattr(posterior.solution, "sharpness", 1.0)) if even else 1.0
-
-
-def sharpened(probability: Floats, power: float) -> Floats:
-    """Power of probabilities [n, C], normalised.
-
-    >>> sharpened(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
-    [[0.941, 0.059]]
-    """
-    if power == 1:
-        return probability
-    raised = (probability / probability.max(axis=1, keepdims=True)) ** power
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
-
-
-def make_forest(
-    posterior: TreePosterior,
-    *,
-    weighting: str = "importance",
-    leaf: str = "mean",
-    tree: str | None = None,
-    random_state: RandomState = None,
-    counted: CountedTrees | None = None,
-    n_jobs: int | None = None,
-) -> Forest:
-    """Make ready to predict: the sampled trees, equal ones merged, with what their leaves say.
-
-    Parameters
-    ----------
-    posterior : TreePosterior
-        Where the trees and the training rows come from.
-    weighting : {"uniform", "importance", "posterior"}
-        Weights of the sampled trees, see ``tree_weights``.
-    leaf : {"mean", "dirichlet"}
-        What a leaf predicts: the mean, for classes (n_c + a) / (n + C a), or, as in the paper, one
-        draw of its class probabilities' Dirichlet posterior for each leaf of each sampled tree.
-    tree : None or "best"
-        All sampled trees, or the best one known alone.
-    random_state : int, Generator or None
-        Seed of the Dirichlet draws.
-    counted : CountedTrees or None
-        What ``count_trees(posterior, tree)`` gave, if it was kept.
-    n_jobs : int or None
-        Threads that count training rows, all cores if None or -1.
-
-    Returns
-    -------
-    Forest
-        What ``average`` takes.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from dtgfn import infer
-    >>> X, y = load_iris(return_X_y=True)
-    >>> posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=9, random_state=0)
-    >>> forest = make_forest(posterior, weighting="uniform")
-    >>> average(forest, posterior.rows.codes[:1]).shape
-    (1, 3)
-
-    """
     check_choice("leaf", leaf, LEAVES)
-    weight = _draw_weights(posterior, weighting, tree)
-    counted = count_trees(posterior, tree, n_jobs) if counted is None else counted
-    if leaf == "mean":
-        values = counted.outputs
-    else:
-        values = _drawn_values(counted, weight, np.random.default_rng(random_state))
-    return Forest(counted.trees, values, merge_weights(counted, weight))
+    predictor = Predictor(posterior, weighting, tree, n_jobs)
+    if leaf == "dirichlet":
+        return predictor.average_draws(codes, random_state)
+    return predictor.average(codes)
 
 
 def tree_weights(posterior: TreePosterior, weighting: str) -> Floats:
@@ -266,52 +279,16 @@ def tree_weights(posterior: TreePosterior, weighting: str) -> Floats:
     return np.asarray(weight / weight.sum())
 
 
-def count_trees(
-    posterior: TreePosterior, tree: str | None = None, n_jobs: int | None = None
-) -> CountedTrees:
-    """Find the distinct trees of a posterior and count the training rows in their leaves.
+def sharpened(probability: Floats, power: float) -> Floats:
+    """Power of probabilities [n, C], normalised.
 
-    Parameters
-    ----------
-    posterior : TreePosterior
-        Whose trees, weights and training rows.
-    tree : None or "best"
-        All sampled trees, or the best one known alone.
-    n_jobs : int or None
-        Threads, all cores if None or -1.
-
-    Returns
-    -------
-    CountedTrees
-        The trees, and what their leaves hold.
-
+    >>> sharpened(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
+    [[0.941, 0.059]]
     """
-    check_choice("tree", tree, (None, "best"))
-    trees = posterior.trees if tree is None else posterior.best_tree
-    return _count(trees, posterior.rows, posterior.score, n_jobs)
-
-
-def merge_weights(counted: CountedTrees, weight: Floats) -> Floats:
-    """Sum the weights of draws [B] over the copies of each distinct tree [D]."""
-    return np.bincount(counted.member, weights=weight).astype(np.float64)
-
-
-def mean_values(parameters: Floats) -> Floats:
-    """Mean of Dirichlet distributions [L, C]."""
-    return np.asarray(parameters / parameters.sum(axis=-1, keepdims=True))
-
-
-def distinct_trees(trees: TreeBatch) -> tuple[list[int], npt.NDArray[np.int64]]:
-    """Return where each distinct tree comes first [D], and which of them each tree is [B]."""
-    place: dict[bytes, int] = {}
-    first: list[int] = []
-    member = np.empty(len(trees), dtype=np.int64)
-    for b, key in enumerate(canonical_keys(trees)):
-        if key not in place:
-            place[key] = len(place)
-            first.append(b)
-        member[b] = place[key]
-    return first, member
+    if power == 1:
+        return probability
+    raised = (probability / probability.max(axis=1, keepdims=True)) ** power
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
 def leaf_probabilities(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
@@ -331,35 +308,26 @@ def average_trees(
     n_jobs: int | None = None,
 ) -> Floats:
     """Average the leaf probabilities of trees [B] with weights [B] for rows of codes [n, d]."""
-    return average(weighted_forest(trees, weights, rows, score, n_jobs), codes, n_jobs)
+    return average(weigh_trees(trees, weights, rows, score, n_jobs), codes, n_jobs)
 
 
-def weighted_forest(
+def weigh_trees(
     trees: TreeBatch, weights: Floats, rows: Rows, score: Score, n_jobs: int | None = None
-) -> Forest:
+) -> WeightedTrees:
     """Trees [B] with weights [B], equal ones merged, and what their leaves predict."""
-    counted = _count(trees, rows, score, n_jobs)
-    return Forest(counted.trees, counted.outputs, merge_weights(counted, weights))
+    counted = count_trees(trees, rows, score, n_jobs)
+    return WeightedTrees(counted.trees, counted.outputs, counted.merge(weights))
 
 
-def _count(trees: TreeBatch, rows: Rows, score: Score, n_jobs: int | None) -> CountedTrees:
-    first, member = distinct_trees(trees)
-    flat = flatten(trees[first])
-    sums = leaf_sums(flat, rows.codes, rows.target, rows.weight, score.leaf, n_jobs)
-    return CountedTrees(flat, sums, member, score.leaf)
-
-
-def _draw_weights(posterior: TreePosterior, weighting: str, tree: str | None) -> Floats:
-    """Weights of the draws that ``count_trees`` looks at."""
-    check_choice("tree", tree, (None, "best"))
-    check_choice("weighting", weighting, WEIGHTINGS)
-    return np.ones(1) if tree == "best" else tree_weights(posterior, weighting)
+def mean_values(parameters: Floats) -> Floats:
+    """Mean of Dirichlet distributions [L, C]."""
+    return np.asarray(parameters / parameters.sum(axis=-1, keepdims=True))
 
 
 def _drawn_values(counted: CountedTrees, weight: Floats, rng: np.random.Generator) -> Floats:
     """One Dirichlet draw per leaf and draw of a tree, averaged over the copies of a tree [L, C]."""
     copies = np.bincount(counted.member)
-    merged = merge_weights(counted, weight)[counted.member]
+    merged = counted.merge(weight)[counted.member]
     # Copies whose weights vanish share evenly, so that no leaf is 0 / 0.
     share = np.divide(weight, merged, out=1 / copies[counted.member], where=merged > 0)
     first = counted.trees.first_leaf

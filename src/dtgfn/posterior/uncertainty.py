@@ -6,25 +6,17 @@ mixture of those. Both questions are answered from that mixture.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from numbers import Real
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, digamma, entr, ndtri
 
 from dtgfn._support.arrays import Codes, Floats
+from dtgfn._support.checks import check_level
 from dtgfn._support.parallel import run_serial
-from dtgfn.posterior.prediction import (
-    CountedTrees,
-    count_trees,
-    make_forest,
-    mean_values,
-    sharpened,
-    sharpness,
-)
-from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.forest import FlatTrees, Forest, average, sum_leaves
+from dtgfn.posterior.prediction import Predictor, mean_values, sharpened
+from dtgfn.trees.flat_trees import FlatTrees, WeightedTrees, average, sum_leaves
 
 N_CELLS = 32  # of the grid, and again of each of its cells
 TINY = 1e-12
@@ -52,38 +44,22 @@ class Uncertainty:
     model: Floats
 
 
-def uncertainty(
-    posterior: TreePosterior,
-    codes: Codes,
-    *,
-    weighting: str = "importance",
-    tree: str | None = None,
-    counted: CountedTrees | None = None,
-    n_jobs: int | None = None,
-) -> Uncertainty:
+def uncertainty(predictor: Predictor, codes: Codes) -> Uncertainty:
     """Split the uncertainty of each row of codes [n, d] into noise and model.
 
     It is taken over the sampled trees (also where the engine knows the exact average), so that
-    the parts add up. Parameters are those of ``make_forest``.
+    the parts add up.
 
-    A bagged posterior predicts a power of the average (``prediction.sharpness``): the total is
+    A bagged posterior predicts a power of the average (``Predictor.sharpness``): the total is
     the entropy of that, and noise and model keep the shares that they have without the power, which
     says how much is not known but not why.
 
     Parameters
     ----------
-    posterior : TreePosterior
-        Whose trees, weights and training rows.
+    predictor : Predictor
+        ``Predictor(posterior)`` for all sampled trees, with ``tree="best"`` for the best one.
     codes : uint16 [n, d]
         Coded rows, see ``TreePosterior.encode``.
-    weighting : {"uniform", "importance", "posterior"}
-        Weights of the sampled trees.
-    tree : None or "best"
-        All sampled trees, or the best one known alone.
-    counted : CountedTrees or None
-        What ``count_trees(posterior, tree)`` gave, if it was kept.
-    n_jobs : int or None
-        Threads, all cores if None or -1.
 
     Returns
     -------
@@ -93,22 +69,22 @@ def uncertainty(
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from dtgfn import infer
+    >>> from dtgfn import Predictor, infer
     >>> X, y = load_iris(return_X_y=True)
     >>> posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=9, random_state=0)
-    >>> parts = uncertainty(posterior, posterior.rows.codes[[0, 70]])
+    >>> parts = uncertainty(Predictor(posterior), posterior.rows.codes[[0, 70]])
     >>> bool((parts.total == parts.noise + parts.model).all())
     True
 
     """
-    forest, counted = _forest(posterior, weighting, tree, counted, n_jobs)
-    noise_of_leaf = expected_entropy(counted.parameters)[:, None]
-    both = Forest(forest.trees, np.hstack([forest.values, noise_of_leaf]), forest.weights)
-    averaged = average(both, codes, n_jobs)
+    noise_of_leaf = expected_entropy(predictor.counted.parameters)[:, None]
+    weighted = predictor.weighted_trees
+    both = replace(weighted, values=np.hstack([weighted.values, noise_of_leaf]))
+    averaged = average(both, codes, predictor.n_jobs)
     noise = np.maximum(averaged[:, -1], 0.0)
     # Mathematically never negative; the sum is taken last so that it holds to the last digit.
     model = np.maximum(entropies(averaged[:, :-1]) - noise, 0.0)
-    power = sharpness(posterior, weighting=weighting, tree=tree)
+    power = predictor.sharpness
     if power != 1:
         entropy = entropies(averaged[:, :-1], power)
         plain = noise + model
@@ -142,21 +118,13 @@ def expected_entropy(parameters: Floats) -> Floats:
 
 
 def credible_interval(
-    posterior: TreePosterior,
-    codes: Codes,
-    level: float = 0.9,
-    *,
-    weighting: str = "importance",
-    tree: str | None = None,
-    counted: CountedTrees | None = None,
-    n_jobs: int | None = None,
+    predictor: Predictor, codes: Codes, level: float = 0.9
 ) -> tuple[Floats, Floats]:
     """Bounds [n, C], [n, C] that hold each P(class | x) with probability ``level``.
 
     As much of the probability is below the lower as above the upper bound. In each tree's leaf
     P(class | x) has a Beta posterior; the distribution function of their mixture is exact on a
     grid of 1024 cells (evenly spaced in arcsin sqrt p) and interpolated within a cell.
-    Other parameters are those of ``make_forest``.
 
     The bounds are for what the trees say. A bagged posterior sharpens their average, not what each
     of them says: its bounds are those of the probabilities before that, and a prediction that was
@@ -164,20 +132,12 @@ def credible_interval(
 
     Parameters
     ----------
-    posterior : TreePosterior
-        Whose trees, weights and training rows.
+    predictor : Predictor
+        ``Predictor(posterior)`` for all sampled trees, with ``tree="best"`` for the best one.
     codes : uint16 [n, d]
         Coded rows, see ``TreePosterior.encode``.
     level : float
         Probability between the bounds.
-    weighting : {"uniform", "importance", "posterior"}
-        Weights of the sampled trees.
-    tree : None or "best"
-        All sampled trees, or the best one known alone.
-    counted : CountedTrees or None
-        What ``count_trees(posterior, tree)`` gave, if it was kept.
-    n_jobs : int or None
-        Threads, all cores if None or -1.
 
     Returns
     -------
@@ -187,64 +147,44 @@ def credible_interval(
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from dtgfn import infer
+    >>> from dtgfn import Predictor, infer
     >>> X, y = load_iris(return_X_y=True)
     >>> posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=9, random_state=0)
-    >>> lower, upper = credible_interval(posterior, posterior.rows.codes[:1], tree="best")
+    >>> best = Predictor(posterior, tree="best")
+    >>> lower, upper = credible_interval(best, posterior.rows.codes[:1])
     >>> lower.round(3), upper.round(3)
     (array([[0.979, 0.   , 0.   ]]), array([[1.   , 0.012, 0.012]]))
 
     """
     check_level(level)
-    forest, counted = _forest(posterior, weighting, tree, counted, n_jobs)
-    n_classes = counted.parameters.shape[1]
+    n_classes = predictor.counted.parameters.shape[1]
     quantiles = np.array([(1 - level) / 2, (1 + level) / 2])
     bounds = np.ones((2, len(codes), n_classes))
     # The second of two classes mirrors the first, and a single class is certain.
     for c in range(n_classes if n_classes > 2 else n_classes - 1):
-        bounds[:, :, c] = _class_quantiles(forest, counted.parameters, c, codes, quantiles, n_jobs)
+        bounds[:, :, c] = _class_quantiles(predictor, c, codes, quantiles)
     if n_classes == 2:
         bounds[:, :, 1] = 1 - bounds[::-1, :, 0]
     return bounds[0], bounds[1]
 
 
-def check_level(level: float) -> None:
-    """Refuse what is no probability between 0 and 1."""
-    if not isinstance(level, Real) or isinstance(level, bool) or not 0 < level < 1:
-        raise ValueError(
-            f"level={level!r} is not usable; give a probability between 0 and 1, such as 0.9."
-        )
-
-
-def _forest(
-    posterior: TreePosterior,
-    weighting: str,
-    tree: str | None,
-    counted: CountedTrees | None,
-    n_jobs: int | None,
-) -> tuple[Forest, CountedTrees]:
-    counted = count_trees(posterior, tree, n_jobs) if counted is None else counted
-    forest = make_forest(posterior, weighting=weighting, tree=tree, counted=counted)
-    return forest, counted
-
-
-def _class_quantiles(
-    forest: Forest, parameters: Floats, c: int, codes: Codes, quantiles: Floats, n_jobs: int | None
-) -> Floats:
+def _class_quantiles(predictor: Predictor, c: int, codes: Codes, quantiles: Floats) -> Floats:
     """Quantiles [Q] of P(class c | x) for each row -> [Q, n]: a coarse cell first, then within."""
+    parameters, weighted = predictor.counted.parameters, predictor.weighted_trees
     pairs = np.column_stack([parameters[:, c], parameters.sum(axis=1) - parameters[:, c]])
-    pairs, place = np.unique(pairs, axis=0, return_inverse=True)
+    pairs, member = np.unique(pairs, axis=0, return_inverse=True)
     # Equal leaves share one distribution.
-    trees = forest.trees._replace(leaf=place.ravel().astype(np.uint32)[forest.trees.leaf])
+    trees = weighted.trees._replace(leaf=member.ravel().astype(np.uint32)[weighted.trees.leaf])
     angles = np.linspace(0, np.pi / 2, N_CELLS + 1)
-    coarse = _mixture(trees, forest.weights, pairs, codes, angles, n_jobs)
+    coarse = _mixture(trees, weighted.weights, pairs, codes, angles, predictor.n_jobs)
     found = np.empty((len(quantiles), len(codes)))
     for q, quantile in enumerate(quantiles):
         cell = _cells(coarse, quantile)
         for here in np.unique(cell):
             rows = np.flatnonzero(cell == here)
             within = np.linspace(angles[here], angles[here + 1], N_CELLS + 1)
-            fine = _mixture(trees, forest.weights, pairs, codes[rows], within, n_jobs)
+            some = codes[rows]
+            fine = _mixture(trees, weighted.weights, pairs, some, within, predictor.n_jobs)
             found[q, rows] = _invert(fine, quantile, within)
     return found
 
@@ -267,7 +207,7 @@ def _mixture(
     within = np.repeat(low, len(angles), axis=1)
     within[rises] = betainc(a[rises], b[rises], p)
     table[reached] = within
-    return average(Forest(trees, table, weights), codes, n_jobs)
+    return average(WeightedTrees(trees, table, weights), codes, n_jobs)
 
 
 def _cells(cumulative: Floats, quantile: float) -> npt.NDArray[np.int64]:

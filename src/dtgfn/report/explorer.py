@@ -17,6 +17,7 @@ noise_leaf``, ``model = sum w (model_leaf + (mean_leaf - mean)^2)``.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,18 +28,10 @@ from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Column, Table, take
 from dtgfn.evaluation import LEVEL, even_steps
 from dtgfn.explain.column_labels import split_test, values_of_codes, values_of_table
-from dtgfn.posterior.prediction import (
-    CountedTrees,
-    count_trees,
-    knows_average,
-    merge_weights,
-    sharpened,
-    sharpness,
-    tree_weights,
-)
+from dtgfn.posterior.prediction import CountedTrees, Predictor, sharpened
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.posterior.uncertainty import expected_entropy
-from dtgfn.trees.forest import FlatTrees, Forest, average
+from dtgfn.trees.flat_trees import FlatTrees, WeightedTrees, average
 from dtgfn.trees.leaves import NormalLeaf
 
 MOST_ROWS = 40
@@ -211,13 +204,9 @@ def _predicted_numbers(model: Any, examples: Examples) -> list[dict[str, Any]]:
     ]
 
 
-def explorer_forest(
-    posterior: TreePosterior, weighting: str, counted: CountedTrees | None = None
-) -> Forest:
+def explorer_forest(predictor: Predictor) -> WeightedTrees:
     """Return the distinct trees with their weights and what their leaves say, as in a report."""
-    counted = count_trees(posterior, n_jobs=1) if counted is None else counted
-    weight = merge_weights(counted, tree_weights(posterior, weighting))
-    return Forest(counted.trees, leaf_values(counted), weight)
+    return replace(predictor.weighted_trees, values=leaf_values(predictor.counted))
 
 
 def leaf_values(counted: CountedTrees) -> Floats:
@@ -233,13 +222,14 @@ def leaf_values(counted: CountedTrees) -> Floats:
 
 
 def explore(
-    posterior: TreePosterior, forest: Forest, *, weighting: str, budget: int = FOREST_BYTES
-) -> tuple[dict[str, Any], Forest]:
+    predictor: Predictor, forest: WeightedTrees, *, budget: int = FOREST_BYTES
+) -> tuple[dict[str, Any], WeightedTrees]:
     """Write the forest in at most about ``budget`` bytes of JSON, with fewer trees if need be.
 
     The second value is the forest with the weights that were written. Fewer trees are taken at
     even steps of the summed weights, so that they stand for all of them.
     """
+    posterior = predictor.posterior
     assert posterior.binner is not None, "infer always sets it"
     weight = forest.weights / forest.weights.sum()
     n_trees = n_slots = int((weight > 0).sum())
@@ -254,14 +244,14 @@ def explore(
         weight = thinned(forest.weights, n_slots)
         written = _write(posterior.binner, forest, weight)
     described = {
-        "sharpness": sharpness(posterior, weighting=weighting),
-        "exact_average": knows_average(posterior, weighting=weighting),
+        "sharpness": predictor.sharpness,
+        "exact_average": predictor.knows_average,
         "n_draws": len(posterior.trees),
         "n_trees": n_trees,
         "n_used": int((weight > 0).sum()),
         **written,
     }
-    return described, Forest(forest.trees, forest.values, weight)
+    return described, WeightedTrees(forest.trees, forest.values, weight)
 
 
 def thinned(weight: Floats, n_slots: int) -> Floats:
@@ -276,7 +266,7 @@ def thinned(weight: Floats, n_slots: int) -> Floats:
     return np.bincount(taken, minlength=len(weight)) / n_slots
 
 
-def _write(binner: Binner, forest: Forest, weight: Floats) -> dict[str, Any]:
+def _write(binner: Binner, forest: WeightedTrees, weight: Floats) -> dict[str, Any]:
     """Tests, nodes, leaves and trees; heaviest trees first."""
     lists = _Lists(forest.trees, forest.values)
     kept = np.flatnonzero(weight > 0)
@@ -324,7 +314,7 @@ class _Lists:
         return index
 
 
-def forest_says(forest: Forest, codes: Codes, power: float, of_numbers: bool) -> Floats:
+def forest_says(forest: WeightedTrees, codes: Codes, power: float, of_numbers: bool) -> Floats:
     """What the written forest predicts for rows of codes [n, d]: probabilities or means [n, K]."""
     averaged = average(forest, codes, 1)
     return averaged[:, :1] if of_numbers else sharpened(averaged[:, :-1], power)

@@ -10,18 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn.estimators.base import TRAINING_ONLY
+from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN
 from dtgfn.evaluation import even_steps
 from dtgfn.explain.column_labels import split_rule, split_test
 from dtgfn.explain.tree_set import TreeSet, node_log_marginals, take_trees, tree_set_text
 from dtgfn.posterior.prediction import tree_weights
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees, tally
-from dtgfn.trees.equivalent_cuts import Alike, alike_cuts, log_variants, variant_keys
+from dtgfn.trees.equivalent_cuts import (
+    EquivalentCuts,
+    equivalence_keys,
+    equivalent_cuts,
+    log_n_equivalent,
+)
 from dtgfn.trees.leaves import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import PenaltyPrior, log_reward, merge_rows
 
-LEFT_OUT = ("verbose", "n_jobs", "callbacks", "checkpoint", "warm_start")  # of one run
+LEFT_OUT = ("verbose", "n_jobs", "warm_start", *OPTIONS_OF_ONE_RUN)  # of one run
 MOST_POINTS = 300
 CLOCKS = ("step", "sweep", "seconds")
 # What is worth a curve, in the order of interest, with name and unit.
@@ -76,13 +81,15 @@ def engine_name(posterior: TreePosterior) -> str:
 def settings_of(model: Any) -> dict[str, Any]:
     """Parameters that matter, and which of them differ from their defaults."""
     defaults = type(model)().get_params(deep=False)
-    settings = {
-        name: _plain(value)
-        for name, value in model.get_params(deep=False).items()
-        if name not in LEFT_OUT and (name not in TRAINING_ONLY or model.inference == "gfn")
-    }
+    chosen = model.get_params(deep=False)
+    chosen["options"] = _without_run(chosen["options"] or {}) or None
+    settings = _without_run({name: _plain(value) for name, value in chosen.items()})
     changed = [name for name, value in settings.items() if value != _plain(defaults[name])]
     return {"settings": settings, "changed": changed}
+
+
+def _without_run(chosen: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in chosen.items() if name not in LEFT_OUT}
 
 
 def _plain(value: Any) -> Any:
@@ -191,16 +198,17 @@ def probable_trees(model: Any, n_trees: int) -> list[dict[str, Any]]:
     posterior: TreePosterior = model.posterior_
     rows = merge_rows(posterior.rows)
     known, reward, share = _known_trees(posterior, model.weighting, len(rows.codes))
-    alike = alike_cuts(known, rows.codes)
+    alike = equivalent_cuts(known, rows.codes)
     groups: dict[bytes, list[int]] = {}
-    for b, key in enumerate(variant_keys(known, alike)):
+    for b, key in enumerate(equivalence_keys(known, alike)):
         groups.setdefault(key, []).append(b)
     leaders = [group[0] for group in groups.values()]
-    log_mass = (reward / posterior.score.temperature + log_variants(alike))[leaders]
+    log_mass = (reward / posterior.score.temperature + log_n_equivalent(alike))[leaders]
     shares = np.array([share[group].sum() for group in groups.values()])
     order = np.argsort(-log_mass, kind="stable")[:n_trees]
     chosen = np.array(leaders)[order]
-    trees = _with_middle_cuts(known[chosen], Alike(*(cuts[chosen] for cuts in alike)), chosen > 0)
+    cuts = EquivalentCuts(*(cut[chosen] for cut in alike))
+    trees = _with_middle_cuts(known[chosen], cuts, chosen > 0)
     marginal = node_log_marginals(posterior, trees)
     described = []
     for b, index in enumerate(chosen):
@@ -212,7 +220,7 @@ def probable_trees(model: Any, n_trees: int) -> list[dict[str, Any]]:
                 "probability": _probability(posterior, float(log_mass[order[b]])),
                 "relative": float(np.exp(log_mass[order[b]] - log_mass[order[0]])),
                 "share": float(shares[order[b]]),
-                "variants": plain_number(float(np.rint(np.exp(log_variants(alike)[index])))),
+                "variants": plain_number(float(np.rint(np.exp(log_n_equivalent(alike)[index])))),
                 "log_reward": float(reward[index]),
                 "n_splits": int(trees.n_splits[b]),
                 "depth": int(trees.depth[b]),
@@ -240,7 +248,9 @@ def _known_trees(
     return trees, reward, np.concatenate([[of_best], share[others]])
 
 
-def _with_middle_cuts(trees: TreeBatch, alike: Alike, changed: npt.NDArray[np.bool_]) -> TreeBatch:
+def _with_middle_cuts(
+    trees: TreeBatch, alike: EquivalentCuts, changed: npt.NDArray[np.bool_]
+) -> TreeBatch:
     """Move the cuts of some of the trees to the middle of those that part the rows alike."""
     middle = (alike.first + alike.last) // 2
     return replace(trees, cut=np.where(changed[:, None], middle, trees.cut).astype(np.int32))

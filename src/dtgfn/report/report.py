@@ -285,8 +285,8 @@ def _forest(
     """Return the forest in the space that is left, and how far its answers are from the model's."""
     posterior = model.posterior_
     left = max(ALL_BYTES - ROW_BYTES - n_bytes(report), LEAST_FOREST_BYTES)
-    every = explorer_forest(posterior, model.weighting, model._counted(None))
-    described, used = explore(posterior, every, weighting=model.weighting, budget=left)
+    predictor = model._predictor()
+    described, used = explore(predictor, explorer_forest(predictor), budget=left)
     numbers = isinstance(posterior.score.leaf, NormalLeaf)
     codes = example_codes(model.binner_, examples)
     said = forest_says(used, codes, described["sharpness"], numbers)
@@ -294,7 +294,7 @@ def _forest(
         wanted = model.predict_proba(examples.table)
     else:
         wanted = model.predict(examples.table)[:, None]  # type: ignore[attr-defined]
-    draws = bool(getattr(model, "leaf_draws", False))
+    draws = bool((model.options or {}).get("leaf_draws", False))
     return {
         **described,
         "exact_average": described["exact_average"] and not draws,

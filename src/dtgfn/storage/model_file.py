@@ -17,7 +17,7 @@ from dtgfn._version import __version__
 from dtgfn.data.tables import listing
 from dtgfn.engines.registry import ENGINES
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
-from dtgfn.estimators.base import PosteriorEstimator
+from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN, PosteriorEstimator
 from dtgfn.posterior.prediction import WEIGHTINGS
 from dtgfn.storage.detector_archive import detector_to_arrays, detector_to_meta, restore_detector
 from dtgfn.storage.limits import check_draws
@@ -33,15 +33,20 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 }
 # What belongs to one run of training is no part of the model: neither written nor, from the file of
 # a stranger, taken over, lest a later fit writes to a path of theirs or starts threads.
-OF_ONE_RUN = {
-    "verbose": False,
+OF_ONE_RUN = {"verbose": False, "warm_start": False, "n_jobs": None}
+LONGEST_REASON = 200
+# Options that were parameters, and what they were if nobody set them.
+MOVED = {
+    "leaf_draws": False,
+    "preset": "default",
+    "leaf_order": None,
+    "objective": None,
+    "loss": None,
+    "n_steps": None,
+    "device": "cpu",
     "callbacks": None,
     "checkpoint": None,
-    "warm_start": False,
-    "n_jobs": None,
 }
-LONGEST_REASON = 200
-OPTIONS_OF_ONE_RUN = ("callbacks", "checkpoint", "policy")
 
 
 def save(model: Estimator, path: str | Path) -> None:
@@ -118,6 +123,7 @@ def _without_run(params: dict[str, Any]) -> dict[str, Any]:
 
 def _params_from_json(params: dict[str, Any], kind: type[Estimator]) -> dict[str, Any]:
     known = kind().get_params()
+    params = _with_moved(params)
     unknown = sorted(params.keys() - known.keys())
     if unknown:
         raise ValueError(f"it has an unknown parameter, {unknown[0]!r}")
@@ -131,6 +137,13 @@ def _params_from_json(params: dict[str, Any], kind: type[Estimator]) -> dict[str
     return params
 
 
+def _with_moved(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters with those that older files have by themselves among the options."""
+    kept = {name: value for name, value in params.items() if name not in MOVED}
+    chosen = {name: params[name] for name in MOVED if params.get(name, MOVED[name]) != MOVED[name]}
+    return {**kept, "options": {**chosen, **(params["options"] or {})}} if chosen else kept
+
+
 def _check_params(params: dict[str, Any]) -> None:
     """Refuse what predictions could not use; a later fit checks the others."""
     check_choice("inference", params["inference"], tuple(ENGINES))
@@ -138,8 +151,7 @@ def _check_params(params: dict[str, Any]) -> None:
         raise ValueError("it has options that are none")
     if "weighting" in params:
         check_choice("weighting", params["weighting"], WEIGHTINGS)
-    if "leaf_draws" in params:
-        check_flag("leaf_draws", params["leaf_draws"])
+    check_flag("leaf_draws", (params["options"] or {}).get("leaf_draws", False))
     if params["random_state"] is not None:
         check_whole("random_state", params["random_state"], 0, 2**32 - 1)
 
@@ -201,12 +213,12 @@ def _model_from(contents: Contents) -> Estimator:
         restore_detector(model, meta, arrays)
         model.n_features_in_ = len(model.background_.binner.columns)
     else:
-        model.posterior_ = posterior_from(meta, arrays)
+        model._keep(posterior_from(meta, arrays))
         of_classes = isinstance(model.posterior_.score.leaf, DirichletLeaf)
         if isinstance(model, DTGFNClassifier) != of_classes:
             raise ValueError("its leaves do not fit its kind of estimator")
         if isinstance(model, DTGFNClassifier):
-            if model.leaf_draws:
+            if model._leaf_draws:
                 check_draws(model.posterior_.trees, model.posterior_.score.leaf)
             model.classes_ = np.asarray(model.posterior_.classes)
         model.n_features_in_ = len(model.binner_.columns)

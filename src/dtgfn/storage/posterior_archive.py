@@ -24,7 +24,7 @@ from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.inference.bagging import SHARPEST, Bags
 from dtgfn.posterior.tree_posterior import TreePosterior, TreeSource
 from dtgfn.storage.limits import affordable_threads, check_exact, check_forest, check_pairs
-from dtgfn.trees.batch import TreeBatch, check_trees
+from dtgfn.trees.batch import TreeBatch, check_trees, trim
 from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf, check_targets
 from dtgfn.trees.score import BranchingPrior, Rows, Score, make_score, merge_rows
 
@@ -309,13 +309,7 @@ def _has_units(target: Floats, leaf: LeafModel) -> bool:
 
 def trees_to_arrays(name: str, trees: TreeBatch) -> Arrays:
     """Return the arrays of trees under a name, without the room that none of them uses."""
-    return {f"{name}.{field}": getattr(_trimmed(trees), field) for field in TREE_ARRAYS}
-
-
-def _trimmed(trees: TreeBatch) -> TreeBatch:
-    """Leave out the slots that no tree has a node in."""
-    used = slice(0, int(trees.n_nodes.max(initial=1)))
-    return TreeBatch(trees.feature[:, used], trees.cut[:, used], trees.left[:, used], trees.n_nodes)
+    return {f"{name}.{field}": getattr(trim(trees), field) for field in TREE_ARRAYS}
 
 
 def trees_from(
@@ -331,7 +325,7 @@ def trees_from(
     if len(trees) == 0:
         raise ValueError("it has no trees")
     check_trees(trees, n_cuts, max_depth)
-    trees = _trimmed(trees)
+    trees = trim(trees)
     return TreeBatch(*(np.ascontiguousarray(getattr(trees, field)) for field in TREE_ARRAYS))
 
 

@@ -1,4 +1,8 @@
-"""TreeBatch: many decision trees as flat arrays, and the questions one asks of them."""
+"""TreeBatch: many decision trees as arrays, and the questions one asks of them.
+
+Where a row goes, what it adds up to at the nodes it passes, which trees are equal, and whether
+arrays are trees at all. The compiled loops that answer are at the end.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
 from dtgfn._support.parallel import run_serial
-from dtgfn.trees.leaves import LeafModel, check_targets
-from dtgfn.trees.routing import as_codes, route_rows, sum_nodes, write_preorder
+from dtgfn.data.binning import as_codes
+from dtgfn.trees.leaves import LeafModel, add_row, check_targets
 
 LEAF = -1
 MAX_DEPTH = 30
 NODES_AT_ONCE = 1 << 20  # checked, so that it takes a few megabytes
+BLOCK = 256  # rows
 
 
 @dataclass(frozen=True)
@@ -158,17 +164,27 @@ def canonical_keys(trees: TreeBatch) -> list[bytes]:
 
 
 def stack_trees(batches: Sequence[TreeBatch]) -> TreeBatch:
-    """Put batches of trees one after the other."""
-    both = empty_batch(
-        sum(len(batch) for batch in batches), max(batch.feature.shape[1] for batch in batches)
-    )
+    """Put batches of trees one after the other, with room for the widest of them.
+
+    >>> stack_trees([from_splits([{}]), from_splits([{(): (0, 3)}])]).n_nodes.tolist()
+    [1, 3]
+    """
+    width = max(batch.feature.shape[1] for batch in batches)
+    stacked = empty_batch(sum(map(len, batches)), width)
     start = 0
     for batch in batches:
-        here = slice(start, start + len(batch)), slice(batch.feature.shape[1])
-        both.feature[here], both.cut[here], both.left[here] = batch.feature, batch.cut, batch.left
-        both.n_nodes[here[0]] = batch.n_nodes
+        trees = slice(start, start + len(batch))
+        used = trees, slice(batch.feature.shape[1])
+        stacked.feature[used], stacked.cut[used] = batch.feature, batch.cut
+        stacked.left[used], stacked.n_nodes[trees] = batch.left, batch.n_nodes
         start += len(batch)
-    return both
+    return stacked
+
+
+def trim(trees: TreeBatch) -> TreeBatch:
+    """Leave out the slots that no tree has a node in."""
+    used = slice(0, int(trees.n_nodes.max(initial=1)))
+    return TreeBatch(trees.feature[:, used], trees.cut[:, used], trees.left[:, used], trees.n_nodes)
 
 
 def distinct_trees(trees: TreeBatch) -> tuple[Int64s, Int64s]:
@@ -178,9 +194,9 @@ def distinct_trees(trees: TreeBatch) -> tuple[Int64s, Int64s]:
     >>> [found.tolist() for found in distinct_trees(batch)]
     [[0, 1], [0, 1, 0]]
     """
-    place: dict[bytes, int] = {}
+    number: dict[bytes, int] = {}
     keys = canonical_keys(trees)
-    member = np.array([place.setdefault(key, len(place)) for key in keys], dtype=np.int64)
+    member = np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
     return np.unique(member, return_index=True)[1], member
 
 
@@ -241,3 +257,86 @@ def _check_depth(trees: TreeBatch, max_depth: int) -> None:
         node[1::2] += 1
     if batch.size:
         raise ValueError(f"a tree is deeper than its {max_depth} levels")
+
+
+@njit(cache=True, nogil=True)
+def route_rows(feature: Int32s, cut: Int32s, left: Int32s, codes: Codes, leaf: Int32s) -> None:
+    """Write the leaf [B, n] that each row [n, d] reaches in each tree [B, N]."""
+    for b in range(feature.shape[0]):
+        for i in range(codes.shape[0]):
+            node = 0
+            while feature[b, node] >= 0:
+                goes_right = codes[i, feature[b, node]] > cut[b, node]
+                node = left[b, node] + (1 if goes_right else 0)
+            leaf[b, i] = node
+
+
+@njit(cache=True, nogil=True)
+def sum_nodes(
+    feature: Int32s,
+    cut: Int32s,
+    left: Int32s,
+    codes: Codes,
+    target: Int32s | Floats,
+    weight: Floats,
+    leaf: Any,
+    sums: Floats,
+    n_rows: Int32s,
+) -> None:
+    """Add each row to sums [B, N, K], and one to n_rows [B, N], where it passes."""
+    for start in range(0, codes.shape[0], BLOCK):  # whose codes stay in the cache for all trees
+        for b in range(feature.shape[0]):
+            for i in range(start, min(start + BLOCK, codes.shape[0])):
+                node = 0
+                while True:
+                    add_row(sums[b, node], target[i], weight[i], leaf)
+                    n_rows[b, node] += 1
+                    if feature[b, node] < 0:
+                        break
+                    goes_right = codes[i, feature[b, node]] > cut[b, node]
+                    node = left[b, node] + (1 if goes_right else 0)
+
+
+@njit(cache=True, nogil=True)
+def node_code_ranges(
+    feature: Int32s,
+    cut: Int32s,
+    left: Int32s,
+    codes: Codes,
+    lowest: Int32s,
+    highest: Int32s,
+) -> None:
+    """Lowest and highest code [N, d] among the rows at each node of ONE tree [N]."""
+    for i in range(codes.shape[0]):
+        node = 0
+        while True:
+            for f in range(codes.shape[1]):
+                lowest[node, f] = min(lowest[node, f], codes[i, f])
+                highest[node, f] = max(highest[node, f], codes[i, f])
+            if feature[node] < 0:
+                break
+            node = left[node] + (1 if codes[i, feature[node]] > cut[node] else 0)
+
+
+@njit(cache=True, nogil=True)
+def write_preorder(
+    feature: Int32s, cut: Int32s, left: Int32s, words: Int32s, length: npt.NDArray[np.int64]
+) -> None:
+    """Write each tree's splits in preorder, -1 for a leaf."""
+    pending = np.empty(feature.shape[1] + 1, dtype=np.int32)
+    for b in range(feature.shape[0]):
+        n_words = 0
+        n_pending = 1
+        pending[0] = 0
+        while n_pending > 0:
+            n_pending -= 1
+            node = pending[n_pending]
+            words[b, n_words] = feature[b, node]
+            n_words += 1
+            if feature[b, node] >= 0:
+                words[b, n_words] = cut[b, node]
+                n_words += 1
+                pending[n_pending] = left[b, node] + 1
+                pending[n_pending + 1] = left[b, node]
+                n_pending += 2
+        length[b] = n_words

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cfunc, types
+from numba import cfunc, njit, types
 from numba.core.errors import NumbaError
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_whole
-from dtgfn.trees.leaves import CustomTerms
+from dtgfn.trees.leaves import FUNCTIONS, LeafFunctions
 
 ARRAY = types.float64[::1]
 NUMBER = types.float64
@@ -127,3 +127,54 @@ def compile_pointer(name: str, function: Callable[..., Any]) -> Any:
             f"numba cannot compile {name} of a CustomLeaf; write it as plain arithmetic on its "
             "arguments (numba's own words are above)."
         ) from error
+
+
+class CustomTerms(NamedTuple):
+    """What compiled code reads of a ``CustomLeaf``: its numbers, and pointers to its functions.
+
+    Pointers, since functions that are compiled in would end up in the cache that all share.
+    """
+
+    numbers: Floats  # [P]
+    add_row: Any
+    log_marginal: Any
+    write_outputs: Any
+    row_mass: Any
+
+
+@njit(nogil=True)
+def _custom_add(sums: Floats, target: float, weight: float, leaf: CustomTerms) -> None:
+    leaf.add_row(sums, float(target), weight, leaf.numbers)
+
+
+@njit(nogil=True)
+def _custom_log_marginal(sums: Floats, leaf: CustomTerms) -> float:
+    value = leaf.log_marginal(sums, leaf.numbers)
+    # Of no rows it may be anything: no tree has an empty leaf.
+    if not value < np.inf and leaf.row_mass(sums, leaf.numbers) > 0.0:
+        raise ValueError(
+            "log_marginal of a CustomLeaf gives nan or inf for rows of this table; it must give a "
+            "number, or -inf where rows are impossible, whatever rows the leaf holds."
+        )
+    return value
+
+
+@njit(nogil=True)
+def _custom_bound(sums: Floats, leaf: CustomTerms) -> float:
+    return np.inf
+
+
+@njit(nogil=True)
+def _custom_outputs(sums: Floats, leaf: CustomTerms, out: Floats) -> None:
+    leaf.write_outputs(sums, leaf.numbers, out)
+
+
+@njit(nogil=True)
+def _custom_mass(sums: Floats, leaf: CustomTerms) -> float:
+    # The GFlowNet describes cuts in single precision.
+    return leaf.row_mass(sums.astype(np.float64), leaf.numbers)
+
+
+FUNCTIONS[CustomTerms] = LeafFunctions(
+    _custom_add, _custom_log_marginal, _custom_bound, _custom_outputs, _custom_mass
+)

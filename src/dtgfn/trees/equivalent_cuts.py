@@ -1,8 +1,8 @@
-"""Variants of a tree: other thresholds that part the training rows in the same way.
+"""Equivalent cuts: other thresholds that part the training rows at a node in the same way.
 
 Several candidate thresholds often lie between two neighbouring values. Trees that differ only in
 which of them they take have the same score, so a posterior of a thousand trees may hold hundreds of
-copies of what a reader takes for one tree. Here they are counted and told apart.
+copies of what a reader takes for one tree. Here such trees are found and counted.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from dtgfn._support.arrays import Codes, Floats, Int32s
 from dtgfn.trees.batch import TreeBatch, canonical_keys
 
 
-class Alike(NamedTuple):
+class EquivalentCuts(NamedTuple):
     """First and last cut [B, N] that parts the rows at each split alike; elsewhere the cut."""
 
     first: Int32s
     last: Int32s
 
 
-def alike_cuts(trees: TreeBatch, codes: Codes) -> Alike:
+def equivalent_cuts(trees: TreeBatch, codes: Codes) -> EquivalentCuts:
     """Find the cuts that could take each split's place without moving a row of ``codes`` [n, d].
 
     Examples
     --------
     >>> from dtgfn.trees.batch import from_splits
     >>> rows = np.array([[0], [2], [7]], dtype=np.uint16)
-    >>> found = alike_cuts(from_splits([{(): (0, 3)}]), rows)
+    >>> found = equivalent_cuts(from_splits([{(): (0, 3)}]), rows)
     >>> int(found.first[0, 0]), int(found.last[0, 0])
     (2, 6)
 
@@ -49,14 +49,14 @@ def alike_cuts(trees: TreeBatch, codes: Codes) -> Alike:
                 last[b, node] = int(values[right].min()) - 1
             child = int(trees.left[b, node])
             waiting += [(child, rows[~right]), (child + 1, rows[right])]
-    return Alike(first, last)
+    return EquivalentCuts(first, last)
 
 
-def variant_keys(trees: TreeBatch, alike: Alike) -> list[bytes]:
-    """One key per tree, equal exactly when two trees are variants of each other."""
-    return canonical_keys(TreeBatch(trees.feature, alike.first, trees.left, trees.n_nodes))
+def equivalence_keys(trees: TreeBatch, cuts: EquivalentCuts) -> list[bytes]:
+    """One key per tree, equal exactly when two trees differ in equivalent cuts only."""
+    return canonical_keys(TreeBatch(trees.feature, cuts.first, trees.left, trees.n_nodes))
 
 
-def log_variants(alike: Alike) -> Floats:
-    """Log of the number of variants of each tree [B], itself included."""
-    return np.asarray(np.log(alike.last - alike.first + 1.0).sum(axis=1))
+def log_n_equivalent(cuts: EquivalentCuts) -> Floats:
+    """Log of the number of trees equivalent to each tree [B], itself included."""
+    return np.asarray(np.log(cuts.last - cuts.first + 1.0).sum(axis=1))

@@ -11,8 +11,9 @@ weight x target and weight x target^2. Five compiled functions say the rest:
 - ``write_outputs(sums, leaf, out)`` writes what the leaf predicts [J];
 - ``row_mass(sums, leaf)`` is the weight of the rows.
 
-Compiled code chooses among models by the type of ``leaf``. A model of one's own is a
-``CustomLeaf`` (``custom_leaf.py``), whose functions are called through pointers; it has no bound.
+Compiled code chooses among models by the type of ``leaf``: to add a leaf model, write its class,
+its terms and these five functions, and enter them in ``FUNCTIONS``. A model of one's own needs no
+change here: it is a ``CustomLeaf`` (``custom_leaf.py``), called through pointers, without a bound.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ class DirichletLeaf:
     def terms(self, weight: Floats | None = None) -> DirichletTerms:
         """Tabulate lnG(k + a) - lnG(a) and lnG(k + Ca) - lnG(Ca), if all weights are whole."""
         a, ca = self.concentration, self.concentration * self.n_classes
-        whole = np.arange(tabulated(weight))
-        table = np.stack([gammaln(whole + a) - gammaln(a), gammaln(whole + ca) - gammaln(ca)])
+        k = np.arange(tabulated(weight))
+        table = np.stack([gammaln(k + a) - gammaln(a), gammaln(k + ca) - gammaln(ca)])
         return DirichletTerms(self.concentration, table)
 
     def normalise(self, outputs: Floats) -> Floats:
@@ -112,8 +113,8 @@ class NormalLeaf:
 
     def terms(self, weight: Floats | None = None) -> NormalTerms:
         """Tabulate lnG(shape + k / 2) - lnG(shape), if all weights are whole."""
-        whole = np.arange(tabulated(weight))
-        table = gammaln(self.shape + whole / 2) - gammaln(self.shape)
+        k = np.arange(tabulated(weight))
+        table = gammaln(self.shape + k / 2) - gammaln(self.shape)
         unit = math.log(self.scale) + 0.5 * math.log(2 * math.pi)
         return NormalTerms(self.strength, self.shape, self.spread, unit, table)
 
@@ -262,52 +263,6 @@ def _number_mass(sums: Floats, leaf: NormalTerms) -> float:
     return sums[0]
 
 
-class CustomTerms(NamedTuple):
-    """What compiled code reads of a ``CustomLeaf``: its numbers, and pointers to its functions.
-
-    Pointers, since functions that are compiled in would end up in the cache that all share.
-    """
-
-    numbers: Floats  # [P]
-    add_row: Any
-    log_marginal: Any
-    write_outputs: Any
-    row_mass: Any
-
-
-@njit(nogil=True)
-def _custom_add(sums: Floats, target: float, weight: float, leaf: CustomTerms) -> None:
-    leaf.add_row(sums, float(target), weight, leaf.numbers)
-
-
-@njit(nogil=True)
-def _custom_log_marginal(sums: Floats, leaf: CustomTerms) -> float:
-    value = leaf.log_marginal(sums, leaf.numbers)
-    # Of no rows it may be anything: no tree has an empty leaf.
-    if not value < np.inf and leaf.row_mass(sums, leaf.numbers) > 0.0:
-        raise ValueError(
-            "log_marginal of a CustomLeaf gives nan or inf for rows of this table; it must give a "
-            "number, or -inf where rows are impossible, whatever rows the leaf holds."
-        )
-    return value
-
-
-@njit(nogil=True)
-def _custom_bound(sums: Floats, leaf: CustomTerms) -> float:
-    return np.inf
-
-
-@njit(nogil=True)
-def _custom_outputs(sums: Floats, leaf: CustomTerms, out: Floats) -> None:
-    leaf.write_outputs(sums, leaf.numbers, out)
-
-
-@njit(nogil=True)
-def _custom_mass(sums: Floats, leaf: CustomTerms) -> float:
-    # The GFlowNet describes cuts in single precision.
-    return leaf.row_mass(sums.astype(np.float64), leaf.numbers)
-
-
 class LeafFunctions(NamedTuple):
     """The compiled functions of a leaf model."""
 
@@ -324,9 +279,6 @@ FUNCTIONS: dict[type, LeafFunctions] = {
     ),
     NormalTerms: LeafFunctions(
         _add_number, _normal_log_marginal, _normal_bound, _normal_outputs, _number_mass
-    ),
-    CustomTerms: LeafFunctions(
-        _custom_add, _custom_log_marginal, _custom_bound, _custom_outputs, _custom_mass
     ),
 }
 

@@ -19,11 +19,18 @@ from numbers import Real
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats, Int32s
-from dtgfn._support.checks import check_range
+from dtgfn._support.checks import check_range, check_whole
 from dtgfn._support.parallel import run_serial
-from dtgfn.trees.batch import MAX_DEPTH, TreeBatch, distinct_trees, node_depths, node_sums
+from dtgfn.data.binning import distinct_codes
+from dtgfn.trees.batch import (
+    MAX_DEPTH,
+    TreeBatch,
+    distinct_trees,
+    node_code_ranges,
+    node_depths,
+    node_sums,
+)
 from dtgfn.trees.leaves import LeafModel, log_marginals
-from dtgfn.trees.routing import distinct_codes, node_code_ranges
 
 PIECE = 3_000_000  # rows times trees that are scored at once: a tenth of a second
 SplitPenalty = str | float | tuple[str, float, float]
@@ -122,18 +129,11 @@ def make_score(
     PenaltyPrior(penalty=2.77...)
 
     """
-    if isinstance(max_depth, bool) or not isinstance(max_depth, int | np.integer):
-        raise ValueError(
-            f"max_depth={max_depth!r} is not a whole number; give one from 0 to {MAX_DEPTH}."
-        )
-    if not 0 <= max_depth <= MAX_DEPTH:
-        raise ValueError(
-            f"max_depth={max_depth!r} is out of range; give a number from 0 to {MAX_DEPTH}."
-        )
+    max_depth = check_whole("max_depth", max_depth, 0, MAX_DEPTH)
     check_range("n_thresholds", n_thresholds, 1, 65_000)
     check_range("temperature", temperature, 1e-2, 1e6)
     prior = make_prior(split_penalty, n_features=n_features, n_thresholds=n_thresholds)
-    return Score(leaf, int(max_depth), prior, float(temperature))
+    return Score(leaf, max_depth, prior, float(temperature))
 
 
 def make_prior(

@@ -49,15 +49,16 @@ def fit_estimator(
 def fit_default(
     rows: TrainingRows, seed: int, *, tree: str | None = None, **parameters: Any
 ) -> FittedEstimator:
-    """Fit ``DTGFNClassifier(**parameters)``."""
-    return fit_estimator(DTGFNClassifier(n_jobs=1, random_state=seed, **parameters), rows, tree)
+    """Fit ``DTGFNClassifier(**parameters)``, ``n_steps`` being one of its options."""
+    model = DTGFNClassifier(n_jobs=1, random_state=seed, **_with_options(parameters))
+    return fit_estimator(model, rows, tree)
 
 
 def fit_paper(
     rows: TrainingRows, seed: int, *, tree: str | None = None, **parameters: Any
 ) -> FittedEstimator:
     """Fit ``DTGFNClassifier.paper(**parameters)``; the best tree is the best of those drawn."""
-    model = DTGFNClassifier.paper(n_jobs=1, random_state=seed, **parameters)
+    model = DTGFNClassifier.paper(n_jobs=1, random_state=seed, **_with_options(parameters))
     fitted = fit_estimator(model, rows, tree)
     found = model.posterior_
     top = int(found.log_reward.argmax())
@@ -65,6 +66,14 @@ def fit_paper(
         found, best_tree=found.trees[[top]], best_log_reward=float(found.log_reward[top])
     )
     return fitted
+
+
+def _with_options(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Put the number of steps, a setting of its own here, among the options."""
+    if "n_steps" not in parameters:
+        return parameters
+    kept = {name: value for name, value in parameters.items() if name != "n_steps"}
+    return {**kept, "options": {"n_steps": parameters["n_steps"], **kept.get("options", {})}}
 
 
 def fit_bagged(
@@ -125,7 +134,7 @@ METHODS: tuple[Method, ...] = (
         label="dtgfn",
         fit=fit_default,
         note="The importance-weighted average of 1000 trees of our default GFlowNet, 50 steps.",
-        revision=2,  # trees are drawn by what is proven of the flows, too
+        revision=2,  # the GFlowNet in its default order changed after the first records
         settings=TRAINED,
         quick={"n_steps": 2, "n_trees": 100},
         ours=True,

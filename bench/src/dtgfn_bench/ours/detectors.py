@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.arrays import Floats
-from dtgfn.anomaly.background import place
-from dtgfn.anomaly.density import emptiness
+from dtgfn.anomaly.background import locate_cells
+from dtgfn.anomaly.density import spacing
 from dtgfn.data.tables import as_table
 from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn_bench.contract import Method, TrainingRows
@@ -31,8 +31,8 @@ class FittedOurs:
 
         The detector's own threshold is two standard deviations above the mean of these.
         """
-        cells, log_density = place(self.model.background_, as_table(self.rows))
-        return emptiness(self.model.views_, cells, log_density, np.ones(len(self.rows)))
+        cells, log_density = locate_cells(self.model.background_, as_table(self.rows))
+        return spacing(self.model.views_, cells, log_density, np.ones(len(self.rows)))
 
     def size(self) -> float:
         """Mean number of nodes per tree."""
@@ -51,7 +51,7 @@ METHODS: tuple[Method, ...] = (
         label="dtgfn detector",
         fit=fit,
         detects=True,
-        note="300 posterior trees on pairs of columns, by particles; a score is emptiness. "
+        note="300 posterior trees on pairs of columns, by particles; a score is spacing. "
         "Settings were chosen by looking at test figures, of these tables too (see the docs).",
         settings={"n_trees": 300, "time_budget": None},
         quick={"n_trees": 20, "options": {"n_particles": 20, "n_sweeps": 1}},

@@ -30,9 +30,9 @@ from dtgfn._support.arrays import Floats
 from dtgfn.diagnostics import effective_sample_size, trust
 from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.inference.infer import infer
-from dtgfn.posterior.prediction import average_outputs, weighted_forest
+from dtgfn.posterior.prediction import average_outputs, weigh_trees
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
-from dtgfn.trees.forest import Forest, average
+from dtgfn.trees.flat_trees import WeightedTrees, average
 from dtgfn.trees.leaves import DirichletLeaf
 from dtgfn.trees.score import log_reward, merge_rows
 from dtgfn_bench.studies.odd_tables_data import KINDS, OddTable, make_table
@@ -104,8 +104,8 @@ def make_truth(exact: TreePosterior) -> Truth:
     """The exact answer on the first of the distinct rows."""
     codes = merge_rows(exact.rows).codes[:MOST_PREDICTED]
     prediction = shown_outputs(exact, average_outputs(exact, codes))
-    forest = weighted_forest(exact.trees, exact.weights, exact.rows, exact.score, n_jobs=1)
-    squares = Forest(forest.trees, forest.values**2, forest.weights)
+    forest = weigh_trees(exact.trees, exact.weights, exact.rows, exact.score, n_jobs=1)
+    squares = WeightedTrees(forest.trees, forest.values**2, forest.weights)
     variance = average(squares, codes, 1) - average(forest, codes, 1) ** 2
     spread = shown_outputs(exact, np.sqrt(np.maximum(variance, 0.0)))
     return Truth(exact, codes, prediction, spread)
@@ -133,7 +133,7 @@ def measure(posterior: TreePosterior, truth: Truth) -> dict[str, Gap]:
     """Distances from the exact answer, and how large they may be."""
     exact, n_worth = truth.posterior, max(worth(posterior), 1.0)
     # Also where the engine would know the exact average.
-    forest = weighted_forest(
+    forest = weigh_trees(
         posterior.trees, posterior.weights, posterior.rows, posterior.score, n_jobs=1
     )
     predicted = shown_outputs(posterior, average(forest, truth.codes, 1))

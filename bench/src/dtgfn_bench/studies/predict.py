@@ -23,11 +23,11 @@ from dtgfn._support.arrays import Floats
 from dtgfn.data.binning import encode
 from dtgfn.data.tables import as_table
 from dtgfn.inference.infer import infer
-from dtgfn.posterior.prediction import count_trees, make_forest
+from dtgfn.posterior.prediction import Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.posterior.uncertainty import credible_interval, uncertainty
 from dtgfn.trees.batch import TreeBatch, canonical_keys, from_splits
-from dtgfn.trees.forest import average
+from dtgfn.trees.flat_trees import average
 from dtgfn_bench.studies.reporting import Report
 
 N_TRAINING = 5000
@@ -76,7 +76,7 @@ def compare(
     X: Floats,
 ) -> None:
     """Time ours and the rival's prediction with one thread and with two."""
-    forest = make_forest(posterior)
+    forest = Predictor(posterior).weighted_trees
     for n_jobs in (1, 2):
         rival.n_jobs = n_jobs
         ours, theirs = best_of(
@@ -95,8 +95,8 @@ def compare(
 def details(posterior: Any, rival: Any, X: Floats) -> str:
     """What else takes time, with distinct trees, on one thread."""
     codes = encode(posterior.binner, as_table(X))
-    counted = count_trees(posterior, n_jobs=1)
-    forest = make_forest(posterior, counted=counted)
+    predictor = Predictor(posterior, n_jobs=1)
+    forest = predictor.weighted_trees
     rows = replace(
         posterior.rows,
         codes=np.resize(posterior.rows.codes, (300_000, codes.shape[1])),
@@ -114,9 +114,9 @@ def details(posterior: Any, rival: Any, X: Floats) -> str:
         lambda: rival.predict_proba(X[:1]), lambda: encode(posterior.binner, as_table(X))
     )
     counting, parts, bounds = best_of(
-        lambda: count_trees(replace(posterior, rows=rows), n_jobs=1),
-        lambda: uncertainty(posterior, codes, counted=counted, n_jobs=1),
-        lambda: credible_interval(posterior, some, counted=counted, n_jobs=1),
+        lambda: Predictor(replace(posterior, rows=rows), n_jobs=1).counted,
+        lambda: uncertainty(predictor, codes),
+        lambda: credible_interval(predictor, some),
         repeats=1,
     )
     return (

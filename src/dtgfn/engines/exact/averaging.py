@@ -17,13 +17,13 @@ from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.parallel import Interruptible, Runner, Work
+from dtgfn.data.binning import as_codes, distinct_codes
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
 from dtgfn.engines.exact.inside_outside import NEGLIGIBLE, SupportLevel, carriers
 from dtgfn.engines.rowsets.graph import Edges, sum_rows
 from dtgfn.engines.rowsets.one_level import CutBuffer, list_cuts, make_cut_buffer
 from dtgfn.engines.rowsets.problem import Loops, Problem
 from dtgfn.trees.leaves import write_outputs
-from dtgfn.trees.routing import as_codes, distinct_codes
 
 # Mass of a query at a row set below this cannot change a printed probability.
 NO_MASS = 1e-18

@@ -1,4 +1,4 @@
-"""Forest: weighted trees with a vector of numbers at each leaf, and the loop that averages them.
+"""FlatTrees: trees made to descend fast, summed and averaged over what their leaves say.
 
 What the numbers are is the caller's business: class probabilities, moments of a regression leaf,
 an anomaly score. Rows are taken in blocks that stay in cache while all trees pass over them, and
@@ -19,9 +19,9 @@ from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, UInt32s
 from dtgfn._support.parallel import Threads
+from dtgfn.data.binning import as_codes
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.leaves import LeafModel, add_row, check_targets
-from dtgfn.trees.routing import as_codes
 
 NEVER = np.iinfo(np.uint16).max  # no code is above this cut
 BLOCK_BYTES = 1 << 16
@@ -59,7 +59,7 @@ class FlatTrees(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Forest:
+class WeightedTrees:
     """B trees, a vector of K numbers at each of their L leaves, a weight per tree.
 
     Attributes
@@ -73,8 +73,8 @@ class Forest:
     --------
     >>> from dtgfn.trees.batch import from_splits
     >>> trees = flatten(from_splits([{(): (0, 2)}, {}]))
-    >>> forest = Forest(trees, np.array([[1.0], [2.0], [10.0]]), np.array([0.5, 0.5]))
-    >>> average(forest, np.array([[1], [3]], dtype=np.uint16)).ravel()
+    >>> weighted = WeightedTrees(trees, np.array([[1.0], [2.0], [10.0]]), np.array([0.5, 0.5]))
+    >>> average(weighted, np.array([[1], [3]], dtype=np.uint16)).ravel()
     array([5.5, 6. ])
 
     """
@@ -205,15 +205,14 @@ def add_rows_to_leaves(
                 add_row(totals[found[i - begin]], target[i], weight[i], leaf)
 
 
-def average(forest: Forest, codes: Codes, n_jobs: int | None = None) -> Floats:
+def average(weighted: WeightedTrees, codes: Codes, n_jobs: int | None = None) -> Floats:
     """Weighted sum over trees of what each row's leaf says, for rows of codes [n, d] -> [n, K].
 
     The weights are taken as they are: with weights that sum to one this is an average.
-    ``n_jobs`` is the number of threads, all cores if None or -1.
 
     Parameters
     ----------
-    forest : Forest
+    weighted : WeightedTrees
         Trees, weights and what leaves say.
     codes : uint16 [n, d]
         Coded rows, see ``TreePosterior.encode``.
@@ -226,13 +225,13 @@ def average(forest: Forest, codes: Codes, n_jobs: int | None = None) -> Floats:
         The sum.
 
     """
-    codes = as_codes(codes, _n_features_of(forest.trees))
-    out = np.zeros((codes.shape[0], forest.values.shape[1]))
+    codes = as_codes(codes, _n_features_of(weighted.trees))
+    out = np.zeros((codes.shape[0], weighted.values.shape[1]))
     block = _block_rows(codes, out)
 
     def work(first: int, last: int) -> None:
         average_rows(
-            forest.trees, forest.values, forest.weights, codes, out, first, last, block
+            weighted.trees, weighted.values, weighted.weights, codes, out, first, last, block
         )  # fmt: skip
 
     Threads(n_jobs)(work, len(codes))

@@ -1,0 +1,110 @@
+"""Thresholds of a number column: where they go, the tie rule, and how one is shown.
+
+The tie rule says where a number goes that equals a threshold, which tables with few decimals are
+full of: to the left, ``x <= threshold``. So a number's code is how many thresholds lie strictly
+below it, and ``x <= thresholds[j]`` is ``code <= j``, in training and ever after. Where thresholds
+are laid on a scaled copy of the column, they are moved in raw units until every number of the
+column ties as its scaled copy does (``_uniform``).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn._support.arrays import Floats
+
+Binning = Literal["uniform", "quantile", "midpoint"]
+
+# What ``numpy.searchsorted`` calls it: as many thresholds as are strictly below the number.
+TIE_RULE: Literal["left"] = "left"
+
+NONE: Floats = np.empty(0)
+HALF: Floats = np.array([0.5])  # of what is 0 or 1
+NONE.flags.writeable = HALF.flags.writeable = False
+
+
+def place_thresholds(
+    numbers: Floats, binning: Binning, n_thresholds: int, weights: Floats | None
+) -> Floats:
+    """Ascending thresholds, all below the largest number: others cannot split training rows."""
+    values, mass = _distinct(numbers, weights)
+    if len(values) == 1:
+        return NONE
+    if binning == "uniform":
+        thresholds = np.unique(_uniform(values, n_thresholds))
+        return thresholds[thresholds < values[-1]]
+    if binning == "midpoint":
+        n_gaps = len(values) - 1
+        below = np.arange(n_gaps)
+        if n_gaps > n_thresholds:
+            below = (2 * np.arange(n_thresholds) + 1) * n_gaps // (2 * n_thresholds)
+    else:
+        # weights that are not whole numbers leave a rounding error in the sums: forgive it
+        upto = np.cumsum(mass)
+        reached = upto * (n_thresholds + 1) * (1 + 1e-12)
+        wanted = np.arange(1, n_thresholds + 1) * upto[-1]
+        below = np.unique(np.searchsorted(reached, wanted, side="left"))
+        below = below[below < len(values) - 1]
+    return _between(values[below], values[below + 1])
+
+
+def _uniform(values: Floats, n_thresholds: int) -> Floats:
+    """Thresholds at even shares of the range, in raw units.
+
+    A threshold is the largest number whose min-max scaled copy is at most the share. So ties, which
+    tables with few decimals are full of, fall as they do on scaled columns, in every row.
+    """
+    share = np.linspace(0.0, 1.0, n_thresholds + 2)[1:-1]
+    unit = 1.0 if math.isfinite(float(values[-1]) - float(values[0])) else 0.5  # no overflow
+    low, span = values[0] * unit, values[-1] * unit - values[0] * unit
+    below, above = (np.full(n_thresholds, _rank(values[k])) for k in (0, -1))
+    for _ in range(64):  # bisection over all doubles between the least and the largest value
+        middle = (below >> 1) + (above >> 1) + (below & above & 1)  # no overflow
+        fits = (_number(middle) * unit - low) / span <= share
+        below, above = np.where(fits, middle, below), np.where(fits, above, middle)
+    return _number(below)
+
+
+def _rank(number: np.float64) -> np.int64:
+    """Rank of a double among all doubles, in ascending order."""
+    bits = np.float64(number).view(np.int64)
+    return bits if bits >= 0 else np.int64(np.iinfo(np.int64).min) - bits
+
+
+def _number(rank: npt.NDArray[np.int64]) -> Floats:
+    """Doubles of these ranks."""
+    return np.where(rank >= 0, rank, np.iinfo(np.int64).min - rank).view(np.float64)
+
+
+def _distinct(numbers: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
+    """Distinct values, ascending, and the weight on each."""
+    if weights is None:
+        values, counts = np.unique(numbers, return_counts=True)
+        return values, counts.astype(np.float64)
+    order = np.lexsort((weights, numbers))  # sums must not depend on the order of the rows
+    values, first = np.unique(numbers[order], return_index=True)
+    return values, np.add.reduceat(weights[order], first)
+
+
+def _between(lower: Floats, upper: Floats) -> Floats:
+    """Midpoints with lower <= midpoint < upper, whatever floating point makes of them."""
+    with np.errstate(over="ignore"):
+        middle = (lower + upper) / 2
+    middle = np.where(np.isfinite(middle), middle, lower / 2 + upper / 2)
+    return np.where((lower <= middle) & (middle < upper), middle, lower)
+
+
+def threshold_text(thresholds: Floats, cut: int) -> str:
+    """Six digits, or as many as it takes to tell a threshold from its neighbours."""
+    exact = float(thresholds[cut])
+    neighbours = np.delete(thresholds[max(cut - 1, 0) : cut + 2], min(cut, 1))
+    room = min((abs(exact - float(other)) for other in neighbours), default=math.inf) / 10
+    if abs(exact) < min(room, 1e-12 * float(np.abs(thresholds).max())):
+        return "0"  # off by what rounding left of the others
+    digits = (float(f"{exact:.{digits}g}") for digits in range(6, 18))
+    shown = next(value for value in digits if abs(value - exact) <= room)
+    return repr(shown + 0.0).removesuffix(".0")
