@@ -7,6 +7,16 @@ import sys
 
 DTGFN = [sys.executable, "-m", "dtgfn.cli"]
 
+# A program's first lines: its bar appears soon, and it can wait until that is there.
+SOON = """
+import sys, threading
+from rich.progress import Progress
+from dtgfn._support import progress
+progress.PATIENCE = 0.01
+appeared, start = threading.Event(), Progress.start
+Progress.start = lambda bars: (start(bars), appeared.set())
+"""
+
 
 def on_a_terminal(command, **environment):
     """Run a command whose output is a terminal, and return what that was sent."""

@@ -229,7 +229,7 @@ def test_thinning_at_any_moment_keeps_the_evidence_without_bias(wanted):
 
 def test_a_sweep_that_was_thinned_out_has_trees_and_rewards_and_says_so(monkeypatch):
     monkeypatch.setattr(smc, "Deadline", Late)
-    posterior = run(infer_smc, n_particles=200, n_sweeps=5, n_trees=50, time_budget=2.0)
+    posterior = run(infer_smc, n_particles=200, n_sweeps=5, n_trees=50, time_budget=3600.0)
     assert posterior.diagnostics["sweeps"] >= 1
     assert posterior.diagnostics["thinned_to"] == 7
     wanted = log_reward(posterior.trees, merge_rows(CASE.rows), CASE.score)
@@ -249,7 +249,7 @@ def test_where_nothing_was_done_in_time_that_is_said_in_one_sentence(engine, mon
 def test_thinned_particles_are_warned_of(monkeypatch):
     monkeypatch.setattr(smc, "Deadline", Late)
     with pytest.warns(UntrustworthyFit, match="too short for one sweep, so only 7 of 300 par"):
-        infer(X, Y, engine="smc", time_budget=2.0, n_particles=300, n_thresholds=9, random_state=0)
+        infer(X, Y, engine="smc", n_sweeps=3, n_particles=300, n_thresholds=9, random_state=0)
 
 
 @pytest.mark.parametrize("engine", [infer_smc, infer_mcmc], ids=["smc", "mcmc"])

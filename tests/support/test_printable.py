@@ -11,7 +11,7 @@ import pytest
 from command_line import dtgfn
 from hypothesis import example, given
 from hypothesis import strategies as st
-from terminal import DTGFN, on_a_terminal
+from terminal import DTGFN, SOON, on_a_terminal
 from thoroughness import examples
 
 from dtgfn import DTGFNClassifier, load, save
@@ -123,9 +123,8 @@ def test_a_file_may_be_called_like_markup():
 
     run()
     code = (
-        "import time\nfrom dtgfn._support import progress\nprogress.PATIENCE = 0.05\n"
-        "with progress.progress_bar(True) as show:\n    show('reading [/b]\\x07.csv', 0.5)\n"
-        "    time.sleep(0.5)\n"
+        f"{SOON}with progress.progress_bar(True) as show:\n"
+        "    show('reading [/b]\\x07.csv', 0.5)\n    appeared.wait()\n"
     )
     ended, told = on_a_terminal([DTGFN[0], "-c", code])
     assert ended == 0
