@@ -104,11 +104,11 @@ def warn_if_untrustworthy(posterior: TreePosterior, *, stacklevel: int | None = 
             f"time_budget{MORE.get(posterior.engine, '')}, fewer n_thresholds or a smaller "
             "max_depth.",
             UntrustworthyFit,
-            stacklevel=_levels_to_caller() if stacklevel is None else stacklevel,
+            stacklevel=levels_to_caller() if stacklevel is None else stacklevel,
         )
 
 
-def _levels_to_caller() -> int:
+def levels_to_caller() -> int:
     """How many frames up, seen from the caller, the first one outside of this package is."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dtgfn."):
