@@ -115,8 +115,8 @@ def test_sizes_and_columns_are_held_against_exact_ones_where_the_sum_is_complete
         name: judge_draws(trees, log_reward(trees, case.rows, case.score), *given_, n_effective=300)
         for name, trees in (("fair", fair), ("stumps", stumps))
     }
-    assert found["fair"]["off"] < 0.05
-    assert found["stumps"]["off"] > 0.8
+    assert found["fair"]["marginal_gap"] < 0.05
+    assert found["stumps"]["marginal_gap"] > 0.8
 
 
 def test_beyond_chance_by_hand():

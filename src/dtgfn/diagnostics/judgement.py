@@ -16,7 +16,7 @@ from typing import Any
 from dtgfn.diagnostics.exact_distance import Comparison, compare
 from dtgfn.diagnostics.sampler_checks import (
     MOST_ERROR,
-    MOST_OFF,
+    MOST_MARGINAL_GAP,
     MOST_OPEN,
     Level,
     TrustItem,
@@ -389,10 +389,11 @@ def referee_doubts(posterior: TreePosterior) -> list[str]:
             f"at least {diagnostics['missed']:.0%} of the posterior is proven to be where no drawn "
             "tree is"
         )
-    if diagnostics.get("off", 0.0) > MOST_OFF:
+    gap = diagnostics.get("marginal_gap", 0.0)
+    if gap > MOST_MARGINAL_GAP:
         doubts.append(
-            f"the columns or the sizes of the drawn trees are {diagnostics['off']:.2f} further "
-            "from exact sums than so many draws may be"
+            f"the columns or the sizes of the drawn trees are {gap:.2f} further from exact sums "
+            "than so many draws may be"
         )
     return doubts
 

@@ -200,9 +200,9 @@ def judge_draws(
     ``missed`` is a share of the posterior that is proven to be missing among the trees, beyond what
     so many independent draws may miss by chance (four standard errors): that splits first on
     some column where they do not, or that they seem to hold, by how often they come again, and do
-    not. ``off``, where the sum is complete, is how far the use of some column or the sizes are from
-    the exact ones, beyond the errors of as many draws as the engine claims by its largest effective
-    sample size (``n_effective`` if None). Tables whose root is much work are not judged.
+    not. ``marginal_gap``, where the sum is complete, is how far the use of some column or the sizes
+    are from the exact ones, beyond the errors of as many draws as the engine claims by its largest
+    effective sample size (``n_effective`` if None). Tables whose root is much work are not judged.
     """
     if not run.judged or rows.codes.size > MOST_CELLS:
         return {}
@@ -226,7 +226,7 @@ def judge_draws(
         diagnostics["referee_ceiling"] = bounds.ceiling
     if bounds.inclusion is not None and bounds.size is not None:
         n_claimed = n_independent if n_claimed is None else min(n_claimed, len(trees))
-        diagnostics["off"] = max(
+        diagnostics["marginal_gap"] = max(
             beyond_chance(
                 uses_columns(trees.feature, column, n_columns).mean(axis=0),
                 bounds.inclusion,
