@@ -75,3 +75,18 @@ def test_a_mistake_gets_one_sentence(tmp_path, arguments, sentence):
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["rnu"], "No such command 'rnu'; did you mean 'run'?"),
+        (["run", "xor", "--jobs", "two"], "Invalid value for '--jobs'"),
+    ],
+)
+def test_misuse_gets_one_sentence_as_that_of_other_commands(arguments, sentence):
+    command = [sys.executable, "-m", "dtgfn.cli", "bench", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert len(done.stderr.splitlines()) == 1

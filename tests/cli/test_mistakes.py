@@ -249,7 +249,6 @@ def test_values_of_flags(code, line, said, tmp_path, monkeypatch):
 MISUSE = [
     ("fti", "No such command 'fti'; did you mean 'fit'?"),
     ("frobnicate", "No such command 'frobnicate'; see dtgfn --help"),
-    ("bench rnu", "No such command 'rnu'; did you mean 'run'?"),
     ("fit", "Missing argument 'data'; see dtgfn fit --help"),
     ("fit d.csv --target y", "Missing option '--out'; see dtgfn fit --help"),
     ("fit d.csv --out m.dtgfn", "--target is missing; name the column to predict"),
@@ -258,7 +257,6 @@ MISUSE = [
     ("show m.dtgfn --jsn", "There is no option --jsn; did you mean --json?"),
     ("predict m.dtgfn d.csv --interval wide", "--interval is wrong: 'wide' is not a number"),
     ("diagnose m.dtgfn --time-budget long", "--time-budget is wrong: 'long' is not a number"),
-    ("bench run xor --jobs two", "Invalid value for '--jobs'"),
 ]
 
 

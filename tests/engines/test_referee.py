@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from dtgfn import infer
+from dtgfn import DTGFNAnomalyDetector, infer
 from dtgfn.diagnostics import trust, verdict
 from dtgfn.diagnostics.judgement import referee_doubts
 from dtgfn.engines import referee as referee_module
@@ -174,3 +174,15 @@ def test_large_tables_get_no_ruling(monkeypatch):
     run = Run(column=case.columns, n_columns=case.n_columns, n_jobs=1)
     given_ = (case.rows, case.score, run)
     assert judge_draws(trees, np.zeros(1), *given_, n_effective=1) == {}
+
+
+def test_one_of_many_bags_or_views_is_not_judged(monkeypatch):
+    """Hundreds of them are averaged, and nobody reads what each one says of itself."""
+    judged = []
+    monkeypatch.setattr(referee_module, "bound_posterior", lambda *_: judged.append(1))
+    monkeypatch.setattr(referee_module, "bound_sums", lambda *_: judged.append(1))
+    X, y = three_way(30)
+    options = {"n_particles": 20, "n_sweeps": 2}
+    infer(X, y, engine="smc", n_bags=3, n_trees=9, max_depth=2, time_budget=None, **options)
+    DTGFNAnomalyDetector(n_trees=3, random_state=0, n_jobs=1, options=options).fit(X)
+    assert not judged

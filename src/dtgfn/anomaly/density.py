@@ -121,7 +121,7 @@ def infer_views(
 def view_run(columns: Sequence[int], **given: Any) -> Run:
     """What an engine is told of a view, each of whose columns is a feature."""
     column = np.arange(len(columns), dtype=np.int32)
-    return Run(column=column, n_columns=len(columns), **given)
+    return Run(column=column, n_columns=len(columns), judged=False, **given)
 
 
 def make_view(

@@ -48,6 +48,11 @@ def _lazy_group(entry: EntryPoint) -> type[TyperGroup]:
             """The command of a name, or None; this imports all of them."""
             return self._app().get_command(ctx, cmd_name)
 
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            """Find a command, or refuse with a guess among those that there are."""
+            self.commands = self._app().commands
+            return super().resolve_command(ctx, args)
+
         def _app(self) -> Any:
             loaded: Any = typer.main.get_command(entry.load())
             return loaded

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from dtgfn.engines.gfn.callbacks import MLflowTracker as MLflowTracker
     from dtgfn.engines.gfn.callbacks import TensorBoardTracker as TensorBoardTracker
     from dtgfn.engines.gfn.callbacks import WandbTracker as WandbTracker
+    from dtgfn.engines.gfn.engine import GfnOptions as GfnOptions
+    from dtgfn.engines.gfn.engine import infer_gfn as infer_gfn
+    from dtgfn.engines.gfn.settings import Checkpoint as Checkpoint
     from dtgfn.engines.gfn.settings import Settings as Settings
     from dtgfn.engines.mcmc.engine import McmcOptions as McmcOptions
     from dtgfn.engines.mcmc.engine import infer_mcmc as infer_mcmc
@@ -43,7 +46,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "ExactSolution",
             "infer_exact",
         ),
-        "engines.gfn.settings": ("Settings",),
+        "engines.gfn.engine": ("GfnOptions", "infer_gfn"),
+        "engines.gfn.settings": ("Checkpoint", "Settings"),
         "engines.gfn.callbacks": (
             "Callback",
             "MLflowTracker",

@@ -42,6 +42,9 @@ class Run:
         Threads, all cores if None.
     progress : function
         Told how far the work is.
+    judged : bool
+        Whether an engine that cannot see what it misses holds its trees against exact sums; one of
+        many runs whose trees are averaged need not.
 
     """
 
@@ -52,6 +55,7 @@ class Run:
     time_budget: float | None = None
     n_jobs: int | None = None
     progress: Progress = silent
+    judged: bool = True
 
 
 class Engine(Protocol[OptionsT]):

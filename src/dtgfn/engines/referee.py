@@ -25,6 +25,7 @@ from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.engines.rowsets.tails import edge_log_weights, tail_values
 from dtgfn.trees.batch import TreeBatch, distinct_trees
+from dtgfn.trees.node_terms import two_rows
 from dtgfn.trees.score import Rows, Score
 
 WORK = 3e5  # steps of the loops for each tree: a fraction of a second for a thousand of them
@@ -120,7 +121,7 @@ def bound_sums(
     rng = np.random.default_rng(0)
     look_at(graph, 0, np.zeros(1, np.int64))
     n_left = affordable_nodes(problem, n_trees)
-    n_scouts = max(AT_ONCE, n_left // 8)  # in few rounds: each settles all flows anew
+    n_scouts = max(AT_ONCE, n_left // 8)  # in few rounds: each updates all flows
     while graph.n_upper and n_left > 0 and float(graph.levels[0].open[0]) > 0.0:
         frontier, _ = send_scouts(graph, min(n_scouts, n_left), rng)
         n_new = 0
@@ -130,6 +131,14 @@ def bound_sums(
         n_left -= max(n_new, 1)
     floor, ceiling = graph.bounds()
     return Bounds(floor, ceiling, first_split(graph, ceiling, column, n_columns))
+
+
+def compile_referee(rows: Rows, score: Score, run: Run) -> None:
+    """Judge two rows in both ways, so that all loops are compiled."""
+    if run.judged:
+        problem = make_problem(two_rows(rows), score, run.column, run.n_columns)
+        sum_all(problem, run.column, run.n_columns, run_at_once, math.inf)
+        bound_sums(problem, run.column, run.n_columns, 1, 1)
 
 
 def affordable_nodes(problem: Problem, n_trees: int) -> int:
@@ -195,7 +204,7 @@ def judge_draws(
     the exact ones, beyond the errors of as many draws as the engine claims by its largest effective
     sample size (``n_effective`` if None). Tables whose root is much work are not judged.
     """
-    if rows.codes.size > MOST_CELLS:
+    if not run.judged or rows.codes.size > MOST_CELLS:
         return {}
     column, n_columns = run.column, run.n_columns
     n_threads = count_threads(run.n_jobs)

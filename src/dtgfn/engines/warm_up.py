@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from dtgfn._support.progress import silent
 from dtgfn.engines.contract import Engine, Run
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.node_terms import two_rows
@@ -21,14 +22,7 @@ def compile_engine(
     engine: Engine[OptionsT], rows: Rows, score: Score, run: Run, options: OptionsT
 ) -> TreePosterior:
     """Return the posterior of two rows, inferred as that of all of them will be."""
-    small = Run(
-        column=run.column,
-        n_columns=run.n_columns,
-        n_trees=2,
-        random_state=0,
-        time_budget=SECONDS,
-        n_jobs=run.n_jobs,
-    )
+    small = replace(run, n_trees=2, random_state=0, time_budget=SECONDS, progress=silent)
     return engine.infer(two_rows(rows), score, small, without_side_effects(options))
 
 

@@ -211,6 +211,7 @@ def _infer_bag(
             random_state=int(rng.integers(2**31)),
             time_budget=seconds,
             progress=silent,
+            judged=False,
         ),
         options,
     )

@@ -158,7 +158,7 @@ def test_weights_are_right_however_little_was_learned(objective):
 def test_the_paper_preset_works_on_a_tiny_table():
     X, y = load_iris(return_X_y=True)
     model = DTGFNClassifier.paper(
-        n_steps=3, max_depth=2, n_thresholds=5, n_trees=50, random_state=0, n_jobs=1
+        max_depth=2, n_thresholds=5, n_trees=50, random_state=0, n_jobs=1, options={"n_steps": 3}
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustworthyFit)
@@ -281,21 +281,21 @@ def test_a_checkpoint_is_taken_up_as_if_nothing_had_happened(tmp_path, objective
 
 def test_a_warm_start_goes_on_and_another_table_starts_anew():
     X, y = CODES.astype(float), LABELS
+    options = {"n_scouts": 1, "n_forward": 5, "evaluate_every": 2, "n_evaluate": 20}
     model = DTGFNClassifier(
         max_depth=4,
         n_thresholds=5,
         n_trees=50,
-        n_steps=3,
         random_state=0,
         n_jobs=1,
         warm_start=True,
-        options={"n_scouts": 1, "n_forward": 5, "evaluate_every": 2, "n_evaluate": 20},
+        options={**options, "n_steps": 3},
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrustworthyFit)
         sampler = model.fit(X, y).posterior_.solution.sampler
         assert model.posterior_.diagnostics["n_steps"] == 3
-        model.set_params(n_steps=8).fit(X, y)
+        model.set_params(options={**options, "n_steps": 8}).fit(X, y)
         assert model.posterior_.diagnostics["n_steps"] == 8
         assert model.posterior_.solution.sampler is sampler
         assert [entry["step"] for entry in model.posterior_.history] == [0, 2, 4, 6, 8]
@@ -314,7 +314,7 @@ def test_a_policy_cannot_go_on_with_other_settings():
 def test_a_device_that_is_not_there_is_named_in_a_sentence():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=r"device='cuda' is not here; give 'cpu', or 'auto'.*\.$"):
-        DTGFNClassifier(device="cuda").fit(X, y)
+        DTGFNClassifier(options={"device": "cuda"}).fit(X, y)
     assert infer(HARD, device="auto", n_steps=1).diagnostics["n_steps"] == 1
 
 

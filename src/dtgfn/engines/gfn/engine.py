@@ -21,7 +21,13 @@ from dtgfn._support.forks import was_forked
 from dtgfn._support.parallel import Threads
 from dtgfn.engines.contract import PREPARING, Run
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
-from dtgfn.engines.gfn.settings import SETTING_NAMES, Checkpoint, Settings, make_settings
+from dtgfn.engines.gfn.settings import (
+    SETTING_NAMES,
+    Checkpoint,
+    Settings,
+    check_checkpoint,
+    make_settings,
+)
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.posterior.importance_weights import effective_sample_size, evidence_estimate
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
@@ -119,59 +125,50 @@ class GfnEngine:
 ENGINE = GfnEngine()
 
 
-def check_checkpoint(checkpoint: object) -> None:
-    """Refuse a checkpoint that could never be written, before any work."""
-    path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
-    if path is None:
-        return
-    if not isinstance(path, str | os.PathLike):
-        raise ValueError(f"checkpoint={path!r} is not usable; give a file name, or None.")
-    folder = Path(path).absolute().parent
-    if not folder.is_dir():
-        raise ValueError(
-            f"checkpoint={str(path)!r} cannot be written: there is no folder {str(folder)!r}; "
-            "make it, or name another file."
-        )
-
-
-def infer_gfn(rows: Rows, score: Score, run: Run, options: GfnOptions) -> TreePosterior:
+def infer_gfn(
+    rows: Rows, score: Score, run: Run, options: GfnOptions | None = None
+) -> TreePosterior:
     """Train a GFlowNet to draw trees in proportion to R^(1/temperature), and draw ``n_trees``.
 
     Training ends after ``n_steps``, ``time_budget`` seconds, at a plateau, when nothing is left to
     learn, when a callback returns False, or by Ctrl-C, which keeps what was learned.
+
+    Parameters
+    ----------
+    rows : Rows
+        Coded training rows, their targets and weights.
+    score : Score
+        Prior and leaf model.
+    run : Run
+        Columns, trees to draw, seed, time, threads.
+    options : GfnOptions or None
+        How to train, what watches, and what training goes on from.
+
+    Returns
+    -------
+    TreePosterior
+        Its ``solution`` is the ``TrainedPolicy``.
+
     """
-    from dtgfn.engines.gfn.state import data_fingerprint, start_state, warm_start
+    from dtgfn.engines.gfn.state import data_fingerprint
     from dtgfn.engines.gfn.trainer import train
 
-    started = time.monotonic()
-    settings, policy = options.settings, options.policy
-    rng = np.random.default_rng(run.random_state)
+    started, options = time.monotonic(), GfnOptions() if options is None else options
+    settings, rng = options.settings, np.random.default_rng(run.random_state)
     network_seed, train_seed = (int(seed) for seed in rng.integers(0, 2**31, size=2))
     threads = run.n_jobs or os.cpu_count() or 1
     # The fixed order's network is small: more threads would wait for each other.
     torch_jobs = threads if settings.leaf_order == "free" or settings.device != "cpu" else 1
     fingerprint = data_fingerprint(rows, score)
-    run.progress(PREPARING, 0.0)
     with torch_threads(torch_jobs):
-        state = policy.state if policy is not None and policy.fingerprint == fingerprint else None
-        sampler = state.sampler if state is not None else None
-        if sampler is None:
-            sampler = make_sampler(rows, score, run, settings, network_seed, threads)
-        before = policy.state if policy is not None and options.warm_start is not None else None
-        if state is None and before is None:
-            compile_steps(sampler, rows, score, run, settings)
-        run.progress(PREPARING, 1.0)
-        begun = time.monotonic()
-        if options.warm_start is not None and state is None:
-            state = start_state(sampler, score, settings, train_seed)
-            warm_start(state, before, options.warm_start, run.time_budget)
-        spent, budget = time.monotonic() - begun, run.time_budget
+        seeds = network_seed, train_seed
+        sampler, state, begun = begin(rows, score, run, options, fingerprint, seeds, threads)
         training = train(
             sampler,
             rows,
             score,
             settings,
-            time_budget=None if budget is None else max(budget - spent, 0.0),
+            time_budget=remaining(run.time_budget, begun),
             random_state=train_seed,
             progress=run.progress,
             callbacks=options.callbacks,
@@ -180,9 +177,43 @@ def infer_gfn(rows: Rows, score: Score, run: Run, options: GfnOptions) -> TreePo
         )
         sampler.finish()
         run.progress("drawing trees", 0.0)
-        sampler.deadline = drawing_deadline(training.stopped_because, begun, budget)
+        sampler.deadline = drawing_deadline(training.stopped_because, begun, run.time_budget)
         trained = TrainedPolicy(sampler, training.state, fingerprint, torch_jobs)
         return draw_posterior(trained, training, rows, score, run, rng, started)
+
+
+def begin(
+    rows: Rows,
+    score: Score,
+    run: Run,
+    options: GfnOptions,
+    fingerprint: str,
+    seeds: tuple[int, int],
+    n_jobs: int,
+) -> tuple[Sampler, TrainState | None, float]:
+    """Return the sampler, the state that training goes on from, and when the budget began."""
+    from dtgfn.engines.gfn.state import start_state, warm_start
+
+    policy, settings = options.policy, options.settings
+    run.progress(PREPARING, 0.0)
+    if policy is not None and policy.fingerprint == fingerprint:
+        run.progress(PREPARING, 1.0)
+        return policy.sampler, policy.state, time.monotonic()
+    sampler = make_sampler(rows, score, run, settings, seeds[0], n_jobs)
+    before = policy.state if policy is not None and options.warm_start is not None else None
+    if before is None:
+        compile_steps(sampler, rows, score, run, settings)
+    run.progress(PREPARING, 1.0)
+    begun, state = time.monotonic(), None
+    if options.warm_start is not None:
+        state = start_state(sampler, score, settings, seeds[1])
+        warm_start(state, before, options.warm_start, run.time_budget)
+    return sampler, state, begun
+
+
+def remaining(time_budget: float | None, begun: float) -> float | None:
+    """Seconds of the budget that are left."""
+    return None if time_budget is None else max(time_budget + begun - time.monotonic(), 0.0)
 
 
 def make_sampler(

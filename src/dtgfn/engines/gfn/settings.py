@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
@@ -194,7 +195,16 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often training is saved; it is also saved when it ends."""
+    """Where and how often training is saved; it is also saved when it ends.
+
+    Attributes
+    ----------
+    path : str or Path
+        The file.
+    every_steps, every_seconds
+        Steps and seconds between two savings; None for no such limit.
+
+    """
 
     path: str | Path
     every_steps: int | None = None
@@ -295,3 +305,18 @@ def _check_number(name: str, value: object, low: float, high: float) -> None:
 
 def _is_integer(value: object, low: float, high: float) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def check_checkpoint(checkpoint: object) -> None:
+    """Refuse a checkpoint that could never be written, before any work."""
+    path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
+    if path is None:
+        return
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"checkpoint={path!r} is not usable; give a file name, or None.")
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise ValueError(
+            f"checkpoint={str(path)!r} cannot be written: there is no folder {str(folder)!r}; "
+            "make it, or name another file."
+        )

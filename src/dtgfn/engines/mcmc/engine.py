@@ -17,7 +17,7 @@ from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
 from dtgfn.engines.convergence import effective_draws, split_r_hat
 from dtgfn.engines.mcmc.chain import INTERVAL, RECORDED, Walk, start_walk
 from dtgfn.engines.mcmc.moves import MOVES
-from dtgfn.engines.referee import bound_posterior, judge_draws
+from dtgfn.engines.referee import compile_referee, judge_draws
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.level_order import as_batch
@@ -144,7 +144,7 @@ def compile_loops(rows: Rows, score: Score, run: Run) -> None:
     table, halted = make_node_table(two_rows(rows), score), Deadline(None).halted
     for _ in start_walk(table, np.uint64(0), 4).chunks(1, halted):
         pass
-    bound_posterior(two_rows(rows), score, run.column, run.n_columns, 1)
+    compile_referee(rows, score, run)
 
 
 def run_chains(walks: list[Walk], n_steps: int | None, deadline: Deadline, run: Run) -> None:

@@ -13,7 +13,7 @@ from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.checks import check_count, check_whole
 from dtgfn._support.parallel import ChunkSize, Deadline, count_threads, run_round_robin
 from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
-from dtgfn.engines.referee import bound_posterior, judge_draws
+from dtgfn.engines.referee import compile_referee, judge_draws
 from dtgfn.engines.smc.sweep import (
     Sweep,
     log_mean_exp,
@@ -148,7 +148,7 @@ def compile_loops(rows: Rows, score: Score, run: Run) -> None:
     table = make_node_table(two_rows(rows), score)
     for _ in Stream(table, np.random.default_rng(0), 1, 1).chunks(1, Deadline(None)):
         pass
-    bound_posterior(two_rows(rows), score, run.column, run.n_columns, 1)
+    compile_referee(rows, score, run)
 
 
 @dataclass
