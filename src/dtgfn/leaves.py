@@ -17,7 +17,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "trees.custom_leaf": ("CustomLeaf",),
-        "trees.leaves": (
+        "trees.leaf_models": (
             "DirichletLeaf",
             "LeafModel",
             "NormalLeaf",
