@@ -1,8 +1,12 @@
 """What holds for every test: profiles of hypothesis, and signals as a terminal sends them."""
 
 import signal
+from importlib.util import find_spec
 
 from hypothesis import HealthCheck, settings
+
+# The page shows a method of one's own in the bench, which need not be installed.
+collect_ignore = [] if find_spec("dtgfn_bench") else ["docs/reproduction.md"]
 
 # No example is timed: a busy machine is no failure.
 ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dtgfn_bench import canaries
 from dtgfn_bench.contract import Method
-from dtgfn_bench.methods import METHODS
+from dtgfn_bench.method_lookup import METHODS
 
 KEPT = canaries.read_canaries()
 

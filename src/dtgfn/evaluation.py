@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, f1_score, r2_score, roc_auc
 from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.arrays import Floats, Int64s
-from dtgfn._support.checks import check_whole
+from dtgfn._support.checks import check_integer
 from dtgfn.data.tables import Table, as_table, label, listing, take
 from dtgfn.data.targets import as_target, check_labels, check_numbers
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
@@ -62,7 +62,7 @@ def evaluate(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, Any]:
     0.5
 
     """
-    check_whole("n_bins", n_bins, 1, 1000)
+    check_integer("n_bins", n_bins, 1, 1000)
     truth = read_truth(model, y)
     check_lengths(as_table(X), truth)
     if isinstance(model, DTGFNClassifier):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 from command_line import dtgfn, write_tables
+from extras import WITH_BENCH
 
 from dtgfn.cli.app import app
 
@@ -25,7 +26,6 @@ def commands(group, path=()):
 
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
-WITH_BENCH = ("bench", "list") in COMMANDS  # of dtgfn-bench, which need not be installed
 
 
 def examples_in(text):

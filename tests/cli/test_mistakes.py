@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import dtgfn, one_sentence, write_tables
+from extras import mark_bench
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, save
 from dtgfn._support.archive_writing import write_archive
@@ -134,7 +135,10 @@ FILES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "line", "said"), FILES, ids=[line for _, line, _ in FILES])
+@pytest.mark.parametrize(
+    ("code", "line", "said"),
+    [pytest.param(*row, id=row[1], marks=mark_bench(row[1])) for row in FILES],
+)
 def test_files_and_models(code, line, said, folder, monkeypatch):
     monkeypatch.chdir(folder)
     before = {path: path.stat().st_size for path in folder.iterdir()}

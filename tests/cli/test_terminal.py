@@ -13,6 +13,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from command_line import dtgfn
+from extras import needs_bench
 from terminal import DTGFN, SOON, on_a_terminal
 from thoroughness import long_but
 
@@ -308,8 +309,8 @@ def completed(words, **environment):
         ("dtgfn export m.dtgfn --format m", ["mermaid"]),
         ("dtgfn export m.dtgfn --tree ", ["best", "consensus", "all"]),
         ("dtgfn data fetch wi", ["wine"]),
-        ("dtgfn bench run se", ["search-space"]),
-        ("dtgfn bench table xo", ["xor"]),
+        pytest.param("dtgfn bench run se", ["search-space"], marks=needs_bench),
+        pytest.param("dtgfn bench table xo", ["xor"], marks=needs_bench),
         ("dtgfn demo --table ", ["iris", "wine", "breast-cancer"]),
     ],
 )

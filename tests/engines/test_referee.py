@@ -20,13 +20,12 @@ from dtgfn.engines.contract import Run
 from dtgfn.engines.referee import (
     beyond_chance,
     bound_posterior,
-    column_use,
     cumulated,
     held_share,
     judge_draws,
     seeming_share,
 )
-from dtgfn.trees.batch import from_splits
+from dtgfn.trees.batch import from_splits, uses_columns
 from dtgfn.trees.score import log_reward
 
 
@@ -116,8 +115,8 @@ def test_sizes_and_columns_are_held_against_exact_ones_where_the_sum_is_complete
         name: judge_draws(trees, log_reward(trees, case.rows, case.score), *given_, n_effective=300)
         for name, trees in (("fair", fair), ("stumps", stumps))
     }
-    assert found["fair"]["off"] < 0.05
-    assert found["stumps"]["off"] > 0.8
+    assert found["fair"]["marginal_gap"] < 0.05
+    assert found["stumps"]["marginal_gap"] > 0.8
 
 
 def test_beyond_chance_by_hand():
@@ -130,7 +129,7 @@ def test_beyond_chance_by_hand():
     np.testing.assert_allclose(truth, [0.25, 1.0, 1.0, 1.0])
     trees = from_splits([{}, {(): (0, 1)}, {(): (1, 1), (0,): (1, 0)}, {(): (2, 0)}])
     column = np.array([0, 1, 1], dtype=np.int32)
-    np.testing.assert_allclose(column_use(trees, column, 2), [0.25, 0.5])
+    np.testing.assert_allclose(uses_columns(trees.feature, column, 2).mean(axis=0), [0.25, 0.5])
 
 
 def three_way(n_rows: int = 240) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dtgfn import DTGFNRegressor, infer, load, save
 from dtgfn.posterior.moments import Students, mixture_quantile
-from dtgfn.trees.leaves import NormalLeaf
+from dtgfn.trees.leaf_models import NormalLeaf
 from dtgfn.trees.score import Rows, make_score
 
 LEAF_MODEL = NormalLeaf(location=2.0, scale=3.0, strength=0.5, shape=2.0, spread=0.3)

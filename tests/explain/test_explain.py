@@ -34,7 +34,7 @@ from dtgfn.explain.column_importance import (
     importances,
 )
 from dtgfn.explain.rules import (
-    Turn,
+    PathStep,
     condition_text,
     gather_conditions,
     met_text,
@@ -354,7 +354,7 @@ def words(turns, cell=None, known=True):
     )
     binner = Binner(specs, True, "quantile", 3)
     places = {(f.name, f.category): k for k, f in enumerate(binner.features)}
-    path = [Turn(places[name, category], cut, right) for name, category, cut, right in turns]
+    path = [PathStep(places[name, category], cut, right) for name, category, cut, right in turns]
     (condition,) = gather_conditions(binner, path)
     return condition_text(binner, condition), met_text(binner, condition, cell, known)
 

@@ -30,7 +30,7 @@ from dtgfn.export import dot, export, from_json, mermaid
 from dtgfn.export.formats import FORMATS
 from dtgfn.posterior.prediction import average_trees, leaf_probabilities
 from dtgfn.trees.batch import route
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dtgfn.trees.batch import TreeBatch, from_splits
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import Rows, Score, SplitPenalty, make_score
 
 # A tree is a leaf, (), or a split: (feature, cut, left tree, right tree).

@@ -11,7 +11,7 @@ from dtgfn.data.binning import Binner, encode, fit_binner
 from dtgfn.data.tables import as_table
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, from_splits
-from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf
 from dtgfn.trees.score import Rows, log_reward, make_score
 
 Splits = dict[tuple[int, ...], tuple[int, int]]

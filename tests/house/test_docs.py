@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from extras import WITH_BENCH
 from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
@@ -68,6 +69,8 @@ PROGRAMS |= {"lint-imports", "nox", "pre-commit"}
 def test_every_command_in_the_docs_exists(words):
     program = words[0].removeprefix(".venv/bin/")
     if program == "dtgfn":
+        if words[1] == "bench" and not WITH_BENCH:
+            pytest.skip("dtgfn-bench is not installed")
         parse(words[1:])
         return
     assert program in PROGRAMS, f"what is {program}?"

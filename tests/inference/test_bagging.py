@@ -21,7 +21,7 @@ from dtgfn.inference.resampling import BagOptions
 from dtgfn.posterior.prediction import Predictor, average_outputs, average_trees, sharpened
 from dtgfn.posterior.uncertainty import credible_interval, uncertainty
 from dtgfn.trees.batch import canonical_keys, node_sums, route
-from dtgfn.trees.leaves import NormalLeaf
+from dtgfn.trees.leaf_models import NormalLeaf
 
 RNG = np.random.default_rng(0)
 CODES = RNG.integers(0, 5, (40, 6)).astype(np.uint16)

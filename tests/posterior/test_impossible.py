@@ -16,7 +16,7 @@ from dtgfn.cli.summary import summarise, summary_text
 from dtgfn.diagnostics import trust, verdict
 from dtgfn.posterior.tree_posterior import check_possible, sampled_posterior
 from dtgfn.trees.batch import from_splits
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import Rows, log_reward, make_score
 
 ROWS = Rows(np.array([[0], [1], [2], [3]], np.uint16), np.array([0, 0, 1, 1], np.int32), np.ones(4))

@@ -24,7 +24,7 @@ from dtgfn.posterior.tree_posterior import sampled_posterior
 from dtgfn.posterior.uncertainty import credible_interval, expected_entropy, uncertainty
 from dtgfn.trees.batch import from_splits, node_sums, route
 from dtgfn.trees.flat_trees import WeightedTrees, average, flatten, sum_leaves
-from dtgfn.trees.leaves import DirichletLeaf, NormalLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import Rows, log_reward, make_score
 
 N_CODES = 8

@@ -19,7 +19,7 @@ from dtgfn.trees.batch import (
     node_sums,
     route,
 )
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 
 N_FEATURES, N_CODES, N_CLASSES = 3, 6, 3
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from dtgfn.trees.batch import from_splits
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import (
     BranchingPrior,
     PenaltyPrior,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtgfn_bench.experiment import Cell
-from dtgfn_bench.methods import find_method
+from dtgfn_bench.method_lookup import find_method
 
 PAPER_TABLES = ("iris", "wine", "breast-cancer", "raisin")
 PAPER_SEEDS = (1, 2, 3, 4, 5)

@@ -167,7 +167,7 @@ def canaries(
 
     """
     from dtgfn_bench.canaries import check_canary, read_canaries, write_canaries
-    from dtgfn_bench.methods import METHODS, find_method
+    from dtgfn_bench.method_lookup import METHODS, find_method
 
     chosen = [find_method(name) for name in split_names(methods)] or list(METHODS.values())
     if write:
@@ -196,7 +196,7 @@ def _check_names(
     experiments: Sequence[Experiment], quick: bool, methods: Sequence[str], tables: Sequence[str]
 ) -> None:
     """Refuse a method or table that is in none of the experiments."""
-    from dtgfn_bench.methods import METHODS
+    from dtgfn_bench.method_lookup import METHODS
     from dtgfn_bench.names import find
 
     known = {cell.table: None for experiment in experiments for cell in experiment.cells(quick)}

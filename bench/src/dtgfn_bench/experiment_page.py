@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dtgfn_bench.experiment import Block, Experiment, Record
 from dtgfn_bench.keys import cell_identity, current_key, current_revisions
-from dtgfn_bench.methods import METHODS
+from dtgfn_bench.method_lookup import METHODS
 from dtgfn_bench.pages import Header, write_page
 from dtgfn_bench.store import Store
 

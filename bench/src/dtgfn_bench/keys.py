@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 
 from dtgfn_bench.contract import Method
 from dtgfn_bench.experiment import Cell, Experiment
-from dtgfn_bench.methods import METHODS
+from dtgfn_bench.method_lookup import METHODS
 
 _LENGTH = 16
 _SHARED = ("numpy", "scipy", "scikit-learn", "numba", "torch")  # what most methods compute by

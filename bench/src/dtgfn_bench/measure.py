@@ -11,7 +11,7 @@ import numpy as np
 from dtgfn._support.arrays import Floats, Int64s
 from dtgfn.evaluation import class_scores
 from dtgfn_bench.contract import TrainingRows
-from dtgfn_bench.methods import find_method
+from dtgfn_bench.method_lookup import find_method
 
 Metrics = dict[str, float | None]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from dtgfn_bench.experiment import Cell, Experiment, Record
 from dtgfn_bench.keys import current_key, current_revisions, library_versions
-from dtgfn_bench.methods import METHODS
+from dtgfn_bench.method_lookup import METHODS
 from dtgfn_bench.origin import commit, machine_class
 from dtgfn_bench.store import Store
 

@@ -22,7 +22,7 @@ def check_choice(name: str, value: object, allowed: Iterable[str | None]) -> Non
         raise ValueError(f"{name}={value!r} is not known; give one of {listed}.")
 
 
-def check_whole(name: str, value: object, low: int, high: int) -> int:
+def check_integer(name: str, value: object, low: int, high: int) -> int:
     """Return a whole number from low to high; refuse what is none."""
     integer = isinstance(value, Integral) and not isinstance(value, bool)
     if not integer or not low <= value <= high:  # type: ignore[operator]
@@ -47,7 +47,7 @@ def check_range(name: str, value: object, low: float, high: float) -> None:
         raise ValueError(f"{name}={value!r} is out of range; give a number from {low} to {high}.")
 
 
-class Run(NamedTuple):
+class RunLimits(NamedTuple):
     """What every engine is run with; None is no limit, and all cores."""
 
     n_trees: int
@@ -55,22 +55,22 @@ class Run(NamedTuple):
     n_jobs: int | None
 
 
-def check_run(n_trees: object, time_budget: object, n_jobs: object) -> Run:
+def check_run(n_trees: object, time_budget: object, n_jobs: object) -> RunLimits:
     """Return these as plain numbers; refuse what no engine can be run with.
 
     n_jobs=-1 is scikit-learn's way to say all cores, and an endless budget is none.
     """
-    n_trees = check_whole("n_trees", n_trees, 1, 10_000_000)
+    n_trees = check_integer("n_trees", n_trees, 1, 10_000_000)
     threads = None
     if n_jobs is not None and not (n_jobs == -1 and isinstance(n_jobs, Integral)):
-        threads = check_whole("n_jobs", n_jobs, 1, 1024)
+        threads = check_integer("n_jobs", n_jobs, 1, 1024)
     number = isinstance(time_budget, Real) and not isinstance(time_budget, bool)
     if time_budget is not None and not (number and time_budget > 0):  # type: ignore[operator]
         raise ValueError(
             f"time_budget={time_budget!r} is not usable; give seconds above 0, or None."
         )
     limited = time_budget is not None and time_budget != math.inf
-    return Run(n_trees, float(time_budget) if limited else None, threads)  # type: ignore[arg-type]
+    return RunLimits(n_trees, float(time_budget) if limited else None, threads)  # type: ignore[arg-type]
 
 
 def check_seed(random_state: object) -> None:

@@ -25,7 +25,7 @@ from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.infer import Method
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, route
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import SplitPenalty, make_score
 
 CHUNK = 1_000_000  # trees times rows looked at together

@@ -57,7 +57,7 @@ class Flag(NamedTuple):
     @property
     def metavar(self) -> str | None:
         """What stands for its value in the help."""
-        kinds: dict[Any, str] = {whole: "<int>", number: "<float>", Path: "<path>"}
+        kinds: dict[Any, str] = {parse_int: "<int>", number: "<float>", Path: "<path>"}
         return kinds.get(getattr(self.read, "read", self.read))
 
     @property
@@ -66,7 +66,7 @@ class Flag(NamedTuple):
         return "--" + self.name.replace("_", "-")
 
 
-def whole(text: str) -> int:
+def parse_int(text: str) -> int:
     """Read a whole number."""
     try:
         return int(text)
@@ -132,8 +132,8 @@ def weights(text: str) -> str | dict[str, float]:
 FLAGS = (
     Flag("inference", str, RUN, "gfn; smc for anomalies", "How to infer: gfn trains a GFlowNet,"
          " exact sums over all trees, mcmc and smc are samplers.", ENGINES),
-    Flag("max_depth", whole, MODEL, "5; 6 for anomalies", "Edges on a tree's longest path."),
-    Flag("n_thresholds", whole, MODEL, "99; 31 for anomalies", "Thresholds tried per column."),
+    Flag("max_depth", parse_int, MODEL, "5; 6 for anomalies", "Edges on a tree's longest path."),
+    Flag("n_thresholds", parse_int, MODEL, "99; 31 for anomalies", "Thresholds tried per column."),
     Flag("binning", str, MODEL, "uniform", "Where the thresholds lie: evenly over the range, at "
          "quantiles, or between neighbouring values.", ("uniform", "quantile", "midpoint")),
     Flag("split_penalty", penalty, MODEL, "mdl", "Prior over trees: mdl, paper, nats per split, "
@@ -150,17 +150,17 @@ FLAGS = (
          "That guess, as a share of the variance of all rows (numbers)."),
     Flag("class_weight", OrNone(weights), LEAVES, "none",
          "balanced, or a weight for each class, as in yes=3,no=1 (classes)."),
-    Flag("n_bags", OrNone(whole), LEAVES, "none",
+    Flag("n_bags", OrNone(parse_int), LEAVES, "none",
          "Average so many posteriors of resampled rows and columns instead (classes)."),
     Flag("weighting", str, LEAVES, "importance", "How sampled trees are averaged.",
          ("importance", "uniform", "posterior")),
     Flag("leaf_draws", bool, LEAVES, "no", "Let leaves predict draws, as the paper does, instead "
          "of means (classes).", option_of=("classify",)),
-    Flag("n_trees", whole, RUN, "1000; 300 for anomalies", "Trees to sample and keep."),
+    Flag("n_trees", parse_int, RUN, "1000; 300 for anomalies", "Trees to sample and keep."),
     Flag("time_budget", OrNone(number), RUN, "60.0", "Seconds at most, or none."),
-    Flag("n_jobs", OrNone(whole), RUN, "none", "Threads; none is all cores."),
-    Flag("random_state", OrNone(whole), RUN, "none", "Seed of everything random."),
-    Flag("n_steps", OrNone(whole), RUN, "none", "Training steps (gfn) or moves (mcmc) at most.",
+    Flag("n_jobs", OrNone(parse_int), RUN, "none", "Threads; none is all cores."),
+    Flag("random_state", OrNone(parse_int), RUN, "none", "Seed of everything random."),
+    Flag("n_steps", OrNone(parse_int), RUN, "none", "Training steps (gfn) or moves (mcmc) at most.",
          option_of=tuple(TASKS)),
     Flag("options", str, RUN, "none", "What only the engine knows, as name=value, given as often "
          "as needed: n_particles=500 (smc), memory_budget=2000000000 (exact)."),
@@ -179,7 +179,7 @@ FLAGS = (
          option_of=("classify", "regress")),
     Flag("contamination", number_or_name, ANOMALIES, "two-std", "What counts as an anomaly: two-std"
          " below the mean score, or the share of rows to call so."),
-    Flag("columns_per_tree", OrNone(whole), ANOMALIES, "none", "Columns that a tree may look at."),
+    Flag("columns_per_tree", OrNone(parse_int), ANOMALIES, "none", "Columns a tree may look at."),
 )  # fmt: skip
 BY_NAME = {flag.name: flag for flag in FLAGS}
 
@@ -199,9 +199,9 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the flags of all parameters; their texts come as ``**parameters``."""
     hints = typing.get_type_hints(command, include_extras=True)
     own = [
-        place.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, place in inspect.signature(command).parameters.items()
-        if place.kind is not inspect.Parameter.VAR_KEYWORD
+        parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in inspect.signature(command).parameters.items()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     added = [
         inspect.Parameter(
@@ -210,7 +210,7 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
         for flag in FLAGS
     ]
     command.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
-    command.__annotations__ = {place.name: place.annotation for place in (*own, *added)}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
     return command
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from dtgfn._support.json_values import none_if_nan
 from dtgfn._support.printable import visible
 from dtgfn.diagnostics.judgement import verdict
 from dtgfn.estimators import DTGFNAnomalyDetector
@@ -38,8 +38,8 @@ def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any
         "settings": _settings(model),
         "rows": float(posterior.rows.weight.sum()),
         "classes": None if posterior.classes is None else posterior.class_names,
-        "log_evidence": _known(posterior.log_evidence),
-        "log_evidence_error": _known(posterior.log_evidence_error),
+        "log_evidence": none_if_nan(posterior.log_evidence),
+        "log_evidence_error": none_if_nan(posterior.log_evidence_error),
         "mean_splits": posterior.mean_splits,
         "size_probability": [float(p) for p in posterior.size_probability],
         "columns": [
@@ -48,7 +48,7 @@ def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any
         ],
         "best_tree": {
             "log_reward": posterior.best_log_reward,
-            "probability": _known(posterior.best_probability),
+            "probability": none_if_nan(posterior.best_probability),
             "n_splits": int(posterior.best_tree.n_splits[0]),
             "depth": int(posterior.best_tree.depth[0]),
             "rules": tree_text(posterior),
@@ -127,11 +127,6 @@ def _doubtful(judged: dict[str, Any]) -> list[str]:
     if judged["level"] == "good":
         return []
     return [f"! {judged['sentence']}", *(f"! {doubt}" for doubt in judged["doubts"])]
-
-
-def _known(value: float) -> float | None:
-    """Return the number, None where an engine does not know it."""
-    return None if math.isnan(value) else value
 
 
 def _sizes(summary: dict[str, Any], n_shown: int = 3) -> str:

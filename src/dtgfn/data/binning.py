@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Codes, Floats, Int64s
-from dtgfn._support.checks import check_weights, check_whole
+from dtgfn._support.checks import check_integer, check_weights
 from dtgfn._support.printable import visible
 from dtgfn.data.tables import Column, Kind, Table, label, listing, parse_number, take
 from dtgfn.data.thresholds import HALF, NONE, TIE_RULE, Binning, place_thresholds, threshold_text
@@ -129,7 +129,7 @@ def check_settings(binning: object, n_thresholds: object) -> None:
         raise ValueError(
             f"binning is {binning!r}, but must be one of {listing(get_args(Binning))}."
         )
-    check_whole("n_thresholds", n_thresholds, 1, MAX_THRESHOLDS)
+    check_integer("n_thresholds", n_thresholds, 1, MAX_THRESHOLDS)
 
 
 def _fit_column(

@@ -16,7 +16,7 @@ from typing import Any
 from dtgfn.diagnostics.exact_distance import Comparison, compare
 from dtgfn.diagnostics.sampler_checks import (
     MOST_ERROR,
-    MOST_OFF,
+    MOST_MARGINAL_GAP,
     MOST_OPEN,
     Level,
     TrustItem,
@@ -104,11 +104,11 @@ def warn_if_untrustworthy(posterior: TreePosterior, *, stacklevel: int | None = 
             f"time_budget{MORE.get(posterior.engine, '')}, fewer n_thresholds or a smaller "
             "max_depth.",
             UntrustworthyFit,
-            stacklevel=_levels_to_caller() if stacklevel is None else stacklevel,
+            stacklevel=levels_to_caller() if stacklevel is None else stacklevel,
         )
 
 
-def _levels_to_caller() -> int:
+def levels_to_caller() -> int:
     """How many frames up, seen from the caller, the first one outside of this package is."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dtgfn."):
@@ -389,10 +389,11 @@ def referee_doubts(posterior: TreePosterior) -> list[str]:
             f"at least {diagnostics['missed']:.0%} of the posterior is proven to be where no drawn "
             "tree is"
         )
-    if diagnostics.get("off", 0.0) > MOST_OFF:
+    gap = diagnostics.get("marginal_gap", 0.0)
+    if gap > MOST_MARGINAL_GAP:
         doubts.append(
-            f"the columns or the sizes of the drawn trees are {diagnostics['off']:.2f} further "
-            "from exact sums than so many draws may be"
+            f"the columns or the sizes of the drawn trees are {gap:.2f} further from exact sums "
+            "than so many draws may be"
         )
     return doubts
 

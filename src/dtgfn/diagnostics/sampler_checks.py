@@ -23,7 +23,7 @@ MOST_SHAPE, GOOD_SHAPE = 0.7, 0.5
 MOST_R_HAT, GOOD_R_HAT = 1.05, 1.01
 LEAST_DRAWS, GOOD_DRAWS = 100, 400
 MOST_OPEN = 0.05
-MOST_OFF = 0.01  # of a probability, beyond chance
+MOST_MARGINAL_GAP = 0.01  # of a probability, beyond chance
 MOST_ERROR = 0.1  # nats
 # So few distinct trees (fifty draws each) that their frequencies can be held against their scores.
 FEW_TREES = 0.02

@@ -24,7 +24,7 @@ from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.engines.rowsets.tails import edge_log_weights, tail_values
-from dtgfn.trees.batch import TreeBatch, distinct_trees
+from dtgfn.trees.batch import TreeBatch, distinct_trees, uses_columns
 from dtgfn.trees.node_terms import two_rows
 from dtgfn.trees.score import Rows, Score
 
@@ -200,9 +200,9 @@ def judge_draws(
     ``missed`` is a share of the posterior that is proven to be missing among the trees, beyond what
     so many independent draws may miss by chance (four standard errors): that splits first on
     some column where they do not, or that they seem to hold, by how often they come again, and do
-    not. ``off``, where the sum is complete, is how far the use of some column or the sizes are from
-    the exact ones, beyond the errors of as many draws as the engine claims by its largest effective
-    sample size (``n_effective`` if None). Tables whose root is much work are not judged.
+    not. ``marginal_gap``, where the sum is complete, is how far the use of some column or the sizes
+    are from the exact ones, beyond the errors of as many draws as the engine claims by its largest
+    effective sample size (``n_effective`` if None). Tables whose root is much work are not judged.
     """
     if not run.judged or rows.codes.size > MOST_CELLS:
         return {}
@@ -226,19 +226,15 @@ def judge_draws(
         diagnostics["referee_ceiling"] = bounds.ceiling
     if bounds.inclusion is not None and bounds.size is not None:
         n_claimed = n_independent if n_claimed is None else min(n_claimed, len(trees))
-        diagnostics["off"] = max(
-            beyond_chance(column_use(trees, column, n_columns), bounds.inclusion, n_claimed),
+        diagnostics["marginal_gap"] = max(
+            beyond_chance(
+                uses_columns(trees.feature, column, n_columns).mean(axis=0),
+                bounds.inclusion,
+                n_claimed,
+            ),
             beyond_chance(*cumulated(trees.n_splits, bounds.size), n_claimed),
         )
     return diagnostics
-
-
-def column_use(trees: TreeBatch, column: Int32s, n_columns: int) -> Floats:
-    """Share of trees [n_columns] that use each column."""
-    used = np.zeros((len(trees), n_columns))
-    tree, node = np.nonzero(trees.feature >= 0)
-    used[tree, column[trees.feature[tree, node]]] = 1.0
-    return np.asarray(used.mean(axis=0))
 
 
 def cumulated(n_splits: Int32s, size: Floats) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.arrays import Floats
-from dtgfn._support.checks import Run, check_range, check_run, check_weights, check_whole
+from dtgfn._support.checks import RunLimits, check_integer, check_range, check_run, check_weights
 from dtgfn._support.progress import progress_bar
 from dtgfn.anomaly.background import Background, choose_views, fit_background, locate_cells
 from dtgfn.anomaly.density import View, infer_views, mean_spacing, root_spacing, spacing
@@ -235,12 +235,12 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         views = choose_views(n_columns, min(per_view, n_columns), min(MAX_VIEWS, self.n_trees), rng)
         return [views[v] for v in rng.permutation(len(views))]
 
-    def _check_parameters(self) -> Run:
+    def _check_parameters(self) -> RunLimits:
         find_engine(self.inference, "inference")
         run = check_run(self.n_trees, self.time_budget, self.n_jobs)
         check_range("leaf_concentration", self.leaf_concentration, 1e-6, 1e6)
         if self.columns_per_tree is not None:
-            check_whole("columns_per_tree", self.columns_per_tree, 1, 1000)
+            check_integer("columns_per_tree", self.columns_per_tree, 1, 1000)
         share = self.contamination
         number = isinstance(share, Real) and not isinstance(share, bool)
         if share != "two-std" and not (number and 0 < float(share) <= 0.5):

@@ -24,7 +24,7 @@ from dtgfn.inference.infer import BAG_ONLY, infer_prepared, read_method
 from dtgfn.posterior.prediction import TREES, WEIGHTINGS, Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
-from dtgfn.trees.leaves import LeafModel
+from dtgfn.trees.leaf_models import LeafModel
 from dtgfn.trees.score import SplitPenalty
 
 OPTIONS_OF_ONE_RUN = ("callbacks", "checkpoint", "policy")  # of training; no part of a model

@@ -19,7 +19,7 @@ from dtgfn.data.thresholds import Binning
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.posterior.label_shift import ClassPrior, average_shifted
 from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import SplitPenalty
 
 

@@ -14,7 +14,7 @@ from dtgfn.data.targets import check_numbers
 from dtgfn.data.thresholds import Binning
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.posterior.moments import Variance, moments, normal_leaf, predictive_quantiles
-from dtgfn.trees.leaves import NormalLeaf
+from dtgfn.trees.leaf_models import NormalLeaf
 from dtgfn.trees.score import SplitPenalty
 
 

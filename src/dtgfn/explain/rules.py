@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ALWAYS = "always"
 
 
-class Turn(NamedTuple):
+class PathStep(NamedTuple):
     """One step down a path: the split's feature and cut, and which way it went."""
 
     feature: int
@@ -54,60 +54,60 @@ class Choice:
 Condition = Interval | Choice
 
 
-def paths_to_leaves(trees: TreeBatch, b: int) -> list[tuple[int, tuple[Turn, ...]]]:
-    """Leaves of tree ``b``, from left to right, each with the turns that lead there."""
-    found: list[tuple[int, tuple[Turn, ...]]] = []
-    pending: list[tuple[int, tuple[Turn, ...]]] = [(0, ())]
+def paths_to_leaves(trees: TreeBatch, b: int) -> list[tuple[int, tuple[PathStep, ...]]]:
+    """Leaves of tree ``b``, from left to right, each with the steps that lead there."""
+    found: list[tuple[int, tuple[PathStep, ...]]] = []
+    pending: list[tuple[int, tuple[PathStep, ...]]] = [(0, ())]
     feature, cut, left = (part[b].tolist() for part in (trees.feature, trees.cut, trees.left))
     while pending:
-        node, turns = pending.pop()
+        node, steps = pending.pop()
         if feature[node] < 0:
-            found.append((node, turns))
+            found.append((node, steps))
             continue
         for goes_right in (True, False):  # the left side is taken up first
-            turn = Turn(feature[node], cut[node], goes_right)
-            pending.append((left[node] + goes_right, (*turns, turn)))
+            step = PathStep(feature[node], cut[node], goes_right)
+            pending.append((left[node] + goes_right, (*steps, step)))
     return found
 
 
-def gather_conditions(binner: Binner, turns: Iterable[Turn]) -> tuple[Condition, ...]:
-    """Merge the turns of a path into one condition per column, in the order of their first use.
+def gather_conditions(binner: Binner, steps: Iterable[PathStep]) -> tuple[Condition, ...]:
+    """Merge the steps of a path into one condition per column, in the order of their first use.
 
     Examples
     --------
     >>> from dtgfn.data.binning import fit_binner
     >>> from dtgfn.data.tables import as_table
     >>> binner = fit_binner(as_table([[0.0], [4.0]]), n_thresholds=3)
-    >>> path = [Turn(0, 2, False), Turn(0, 0, True)]
+    >>> path = [PathStep(0, 2, False), PathStep(0, 0, True)]
     >>> [condition_text(binner, condition) for condition in gather_conditions(binner, path)]
     ['1 < x0 <= 3']
 
     """
     found: dict[int, Condition] = {}
-    for turn in turns:
-        column = binner.features[turn.feature].column
+    for step in steps:
+        column = binner.features[step.feature].column
         if binner.columns[column].kind == "category":
-            found[column] = _narrow_choice(binner, found.get(column, Choice(column)), turn)
+            found[column] = _narrow_choice(binner, found.get(column, Choice(column)), step)
         else:
             q = len(binner.columns[column].thresholds)
-            found[column] = _narrow_interval(found.get(column, Interval(column, 0, q + 1)), turn)
+            found[column] = _narrow_interval(found.get(column, Interval(column, 0, q + 1)), step)
     return tuple(found.values())
 
 
-def _narrow_interval(now: Condition, turn: Turn) -> Interval:
+def _narrow_interval(now: Condition, step: PathStep) -> Interval:
     assert isinstance(now, Interval)
-    if turn.goes_right:
-        return Interval(now.column, max(now.lowest, turn.cut + 1), now.highest)
-    return Interval(now.column, now.lowest, min(now.highest, turn.cut))
+    if step.goes_right:
+        return Interval(now.column, max(now.lowest, step.cut + 1), now.highest)
+    return Interval(now.column, now.lowest, min(now.highest, step.cut))
 
 
-def _narrow_choice(binner: Binner, now: Condition, turn: Turn) -> Choice:
+def _narrow_choice(binner: Binner, now: Condition, step: PathStep) -> Choice:
     """Say the most that is known: being one category excludes all others, and being missing."""
     assert isinstance(now, Choice)
-    feature = binner.features[turn.feature]
-    if turn.goes_right and feature.kind == "missing":
+    feature = binner.features[step.feature]
+    if step.goes_right and feature.kind == "missing":
         return Choice(now.column, missing=True)
-    if turn.goes_right:
+    if step.goes_right:
         return Choice(now.column, only=feature.category)
     if now.only is not None or now.missing:
         return now
@@ -243,8 +243,8 @@ def leaf_rules(source: Any, trees: Which = "best") -> pandas.DataFrame:
     chosen = take_trees(source, trees)
     records, words = [], _Words(chosen.binner)
     for b in range(len(chosen.trees)):
-        for node, turns in paths_to_leaves(chosen.trees, b):
-            conditions = gather_conditions(chosen.binner, turns)
+        for node, steps in paths_to_leaves(chosen.trees, b):
+            conditions = gather_conditions(chosen.binner, steps)
             head = {"tree": b, "weight": chosen.weight[b]}
             records.append(head | _record(chosen, b, node, words.of(conditions)))
     return pandas.DataFrame.from_records(records)
@@ -284,8 +284,8 @@ def distinct_rules(source: Any) -> pandas.DataFrame:
     records: dict[frozenset[Condition], dict[str, Any]] = {}
     words = _Words(chosen.binner)
     for b in range(len(chosen.trees)):
-        for node, turns in paths_to_leaves(chosen.trees, b):
-            conditions = gather_conditions(chosen.binner, turns)
+        for node, steps in paths_to_leaves(chosen.trees, b):
+            conditions = gather_conditions(chosen.binner, steps)
             key = frozenset(conditions)
             if key not in records:
                 records[key] = {"probability": 0.0} | _record(chosen, b, node, words.of(conditions))

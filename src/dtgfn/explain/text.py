@@ -12,7 +12,7 @@ from dtgfn._support.arrays import Floats
 from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Table, as_table, label
-from dtgfn.explain.rules import Turn, gather_conditions, met_text
+from dtgfn.explain.rules import PathStep, gather_conditions, met_text
 from dtgfn.explain.tree_set import (
     TreeSet,
     Which,
@@ -140,16 +140,16 @@ def decision_path(source: Any, row: Any, tree: Which = "best") -> DecisionPath:
     binner, trees = chosen.binner, chosen.trees
     table = _one_row(row, binner)
     codes = encode(binner, table)[0]
-    turns, nodes = [], [0]
+    steps, nodes = [], [0]
     while (feature := int(trees.feature[0, nodes[-1]])) >= 0:
         cut = int(trees.cut[0, nodes[-1]])
-        turns.append(Turn(feature, cut, bool(codes[feature] > cut)))
-        nodes.append(int(trees.left[0, nodes[-1]]) + turns[-1].goes_right)
+        steps.append(PathStep(feature, cut, bool(codes[feature] > cut)))
+        nodes.append(int(trees.left[0, nodes[-1]]) + steps[-1].goes_right)
     leaf = nodes[-1]
     return DecisionPath(
         conditions=tuple(
             met_text(binner, condition, *_cell(binner, table, condition.column))
-            for condition in gather_conditions(binner, turns)
+            for condition in gather_conditions(binner, steps)
         ),
         nodes=tuple(nodes),
         vote=_vote(chosen, chosen.value[0, leaf]),

@@ -17,7 +17,7 @@ from dtgfn.data.tables import as_table
 from dtgfn.posterior.prediction import Predictor, average_trees, sharpened, tree_weights
 from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums, route, tally
-from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf, outputs_of, row_mass
+from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, outputs_of, row_mass
 from dtgfn.trees.score import leaf_log_marginal
 
 Which = TreeBatch | int | str | None

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_run, check_seed, check_weights
+from dtgfn._support.json_values import none_if_nan
 from dtgfn._support.progress import progress_bar
 from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Table, as_table, take
@@ -165,8 +166,8 @@ def weigh_old_trees(
     begun = time.monotonic()
     known, _ = reweigh(posterior, batch)
     return known, {
-        "log_evidence": _storable(known.log_evidence),
-        "log_evidence_error": _storable(known.log_evidence_error),
+        "log_evidence": none_if_nan(known.log_evidence),
+        "log_evidence_error": none_if_nan(known.log_evidence_error),
         "ess": known.diagnostics["ess"],
         "seconds": time.monotonic() - begun,
     }
@@ -297,7 +298,3 @@ def _columns(posterior: TreePosterior) -> npt.NDArray[np.int32]:
     if posterior.binner is None:
         return np.arange(posterior.rows.codes.shape[1], dtype=np.int32)
     return posterior.binner.feature_column.astype(np.int32)
-
-
-def _storable(value: float) -> float | None:
-    return None if math.isnan(value) else value  # JSON has no nan

@@ -19,7 +19,11 @@ from dtgfn.data.binning import Binner, encode, fit_binner
 from dtgfn.data.tables import Table, as_table, take
 from dtgfn.data.targets import MAX_WEIGHT, as_target, check_classes, check_numbers, encode_labels
 from dtgfn.data.thresholds import Binning
-from dtgfn.diagnostics.judgement import UntrustworthyFit, warn_if_untrustworthy
+from dtgfn.diagnostics.judgement import (
+    UntrustworthyFit,
+    levels_to_caller,
+    warn_if_untrustworthy,
+)
 from dtgfn.engines.contract import Engine, Run
 from dtgfn.engines.registry import check_option_names, find_engine
 from dtgfn.engines.warm_up import compile_engine
@@ -27,7 +31,7 @@ from dtgfn.inference.bagging import BAG_DEFAULTS, infer_bagged, out_of_bag
 from dtgfn.inference.resampling import BagOptions
 from dtgfn.inference.temperature import choose_temperature, leave_one_out
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf, fit_dirichlet, fit_normal
+from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, fit_dirichlet, fit_normal
 from dtgfn.trees.score import Rows, Score, SplitPenalty, make_score
 
 MOMENT = 0.25  # seconds
@@ -291,7 +295,7 @@ def warn_if_cut_short(posterior: TreePosterior, time_budget: float | None) -> No
             f"time_budget={time_budget:g} s was too short for more than {n_done} of "
             f"{n_done + diagnostics['bags_left_out']} bags; allow more, or use fewer n_bags.",
             UntrustworthyFit,
-            stacklevel=4,
+            stacklevel=levels_to_caller(),
         )
 
 

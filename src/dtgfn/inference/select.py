@@ -34,7 +34,7 @@ from dtgfn.engines.smc.engine import SmcOptions, infer_smc
 from dtgfn.inference.infer import infer
 from dtgfn.inference.temperature import leave_one_out
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import PenaltyPrior, Rows, Score, SplitPenalty
 
 LARGEST_ERROR = 1.0  # nats; an evidence less certain than this is not compared
@@ -136,7 +136,7 @@ def select(
         few = dict.fromkeys(SETTINGS[:2], 2) | {"split_penalty": "mdl"}
         run = {"engine": engine, "n_trees": 2, "time_budget": 1.0, "n_jobs": n_jobs}
         _judge([[0.0], [1.0]] * 5, [0, 1] * 5, few, run)
-    lines, best = compare(as_table(X), as_target(y), candidates, given, by, time_budget)
+    lines, best = score_candidates(as_table(X), as_target(y), candidates, given, by, time_budget)
     if best is None:
         raise ValueError(
             f"None of the {len(lines)} settings could be judged by {by}: {lines[0]['note']} "
@@ -175,7 +175,7 @@ def list_candidates(values: tuple[Any, ...]) -> list[dict[str, Any]]:
     return candidates
 
 
-def compare(
+def score_candidates(
     table: Table,
     y: npt.NDArray[Any],
     candidates: list[dict[str, Any]],

@@ -30,7 +30,7 @@ from dtgfn._support.arrays import Floats
 from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import distinct_trees, node_sums, route
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import Score
 
 TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 
-from dtgfn._support.checks import check_whole
+from dtgfn._support.checks import check_integer
 from dtgfn.explain.tree_set import TreeSet, take_trees
 from dtgfn.plots.boxes import LINE, Bar, draw_bar, draw_key, rectangle
 from dtgfn.plots.colours import FAINT, INK, OTHERS, QUIET
@@ -68,7 +68,7 @@ def plot_forest(model: Any, n_trees: int | None = None, *, ax: Axes | None = Non
     """
     chosen = take_trees(model, "all")
     if n_trees is not None:
-        check_whole("n_trees", n_trees, 1, 10_000_000)
+        check_integer("n_trees", n_trees, 1, 10_000_000)
         chosen = _first(chosen, n_trees)
     rows = as_posterior(model).rows
     for least in LEASTS:

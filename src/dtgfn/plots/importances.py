@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dtgfn._support.checks import check_choice, check_whole
+from dtgfn._support.checks import check_choice, check_integer
 from dtgfn.explain.column_importance import importances
 from dtgfn.plots.colours import FAINT, INK, OTHERS
 from dtgfn.plots.frame import axes_or_new, shortened, style
@@ -60,7 +60,7 @@ def plot_importances(
 
     """
     check_choice("measure", measure, tuple(SAID))
-    check_whole("n_columns", n_columns, 1, 1000)
+    check_integer("n_columns", n_columns, 1, 1000)
     ranked = importances(model, level)
     ranked = ranked.sort_values([measure, "inclusion"], ascending=False, kind="stable")
     shown, left_out = ranked.iloc[:n_columns], max(len(ranked) - n_columns, 0)

@@ -19,7 +19,7 @@ from dtgfn.data.binning import distinct_codes
 from dtgfn.posterior.prediction import Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.flat_trees import leaves_of
-from dtgfn.trees.leaves import NormalLeaf
+from dtgfn.trees.leaf_models import NormalLeaf
 
 BLOCK = 1 << 20  # of trees x rows whose densities are held at once
 NEWTON_STEPS = 60

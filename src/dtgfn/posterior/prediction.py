@@ -18,7 +18,7 @@ from dtgfn.data.binning import as_codes
 from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior
 from dtgfn.trees.batch import TreeBatch, distinct_trees, node_sums
 from dtgfn.trees.flat_trees import FlatTrees, WeightedTrees, average, flatten, leaf_sums
-from dtgfn.trees.leaves import DirichletLeaf, LeafModel, outputs_of
+from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, outputs_of
 from dtgfn.trees.score import Rows, Score
 
 WEIGHTINGS = ("uniform", "importance", "posterior")

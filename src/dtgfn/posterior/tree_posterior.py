@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dtgfn._support.arrays import Array, Codes, Floats, Int32s
 from dtgfn.data.binning import Binner, encode, rule
 from dtgfn.data.tables import as_table
-from dtgfn.trees.batch import TreeBatch, distinct_trees
+from dtgfn.trees.batch import TreeBatch, distinct_trees, uses_columns
 from dtgfn.trees.score import Rows, Score
 
 ROUNDING = 1e-9  # relative, of sums over trees
@@ -228,9 +228,7 @@ def sampled_posterior(
     """
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
-    used = np.zeros((len(trees), n_columns), dtype=bool)
-    batch, node = np.nonzero(trees.feature >= 0)
-    used[batch, column[trees.feature[batch, node]]] = True
+    used = uses_columns(trees.feature, column, n_columns)
     top = int(np.argmax(log_reward))
     if best is None or log_reward[top] > best[1] + 1e-9 * abs(best[1]):  # more than rounding
         best = trees[top : top + 1], float(log_reward[top])

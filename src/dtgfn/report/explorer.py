@@ -32,7 +32,7 @@ from dtgfn.posterior.prediction import CountedTrees, Predictor, sharpened
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.posterior.uncertainty import expected_entropy
 from dtgfn.trees.flat_trees import FlatTrees, WeightedTrees, average
-from dtgfn.trees.leaves import NormalLeaf
+from dtgfn.trees.leaf_models import NormalLeaf
 
 MOST_ROWS = 40
 N_UNCERTAIN = 12

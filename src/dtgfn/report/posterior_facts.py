@@ -23,7 +23,7 @@ from dtgfn.trees.equivalent_cuts import (
     equivalent_cuts,
     log_n_equivalent,
 )
-from dtgfn.trees.leaves import DirichletLeaf, NormalLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import PenaltyPrior, log_reward, merge_rows
 
 LEFT_OUT = ("verbose", "n_jobs", "warm_start", *OPTIONS_OF_ONE_RUN)  # of one run

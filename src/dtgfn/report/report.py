@@ -15,7 +15,7 @@ import pandas
 from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.atomic_write import write_atomically
-from dtgfn._support.checks import check_whole
+from dtgfn._support.checks import check_integer
 from dtgfn._version import __version__
 from dtgfn.data.tables import Table, as_table
 from dtgfn.diagnostics.judgement import verdict
@@ -50,7 +50,7 @@ from dtgfn.report.posterior_facts import (
     probable_trees,
     training_curves,
 )
-from dtgfn.trees.leaves import NormalLeaf
+from dtgfn.trees.leaf_models import NormalLeaf
 
 MOST_IMPORTANT = 30
 MOST_TOGETHER = 15
@@ -152,7 +152,7 @@ def gather(
     ['co_occurrence', 'columns', 'fit', 'forest', 'held_out', 'history']
 
     """
-    check_whole("n_trees", n_trees, 1, 100)
+    check_integer("n_trees", n_trees, 1, 100)
     if X is None and y is not None:
         raise ValueError("y is given without X; give the held-out rows that it belongs to.")
     if isinstance(model, DTGFNAnomalyDetector):

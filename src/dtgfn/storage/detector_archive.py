@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn._support.checks import check_range, check_whole
+from dtgfn._support.checks import check_integer, check_range
 from dtgfn.anomaly.background import Background
 from dtgfn.anomaly.density import View
 from dtgfn.data.binner_dict import binner_from_dict, binner_to_dict
@@ -118,7 +118,7 @@ def _view_from(i: int, meta: dict[str, Any], arrays: Arrays, background: Backgro
     if not columns or len(set(columns)) != len(columns):
         raise ValueError("a view looks at no columns, or twice at one")
     for column in columns:
-        check_whole("a view's column", column, 0, n_columns - 1)
+        check_integer("a view's column", column, 0, n_columns - 1)
     name = f"view.{i}"
     trees = trees_from(arrays, name, background.n_cells[list(columns)] - 1, MAX_DEPTH)
     weights = array_of(arrays, f"{name}.weights", "f8", 1, len(trees))

@@ -14,7 +14,7 @@ from dtgfn.engines.exact.budget import gigabytes
 from dtgfn.engines.rowsets.graph import count_edges, make_row_sets
 from dtgfn.engines.rowsets.problem import Problem
 from dtgfn.trees.batch import TreeBatch, distinct_trees
-from dtgfn.trees.leaves import LeafModel
+from dtgfn.trees.leaf_models import LeafModel
 from dtgfn.trees.score import Rows
 
 MOST_BYTES = 2 << 30

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.archive import Contents, StorageError, read_archive
 from dtgfn._support.archive_writing import write_archive
-from dtgfn._support.checks import check_choice, check_flag, check_whole
+from dtgfn._support.checks import check_choice, check_flag, check_integer
 from dtgfn._version import __version__
 from dtgfn.data.tables import listing
 from dtgfn.engines.registry import ENGINES
@@ -22,7 +22,7 @@ from dtgfn.posterior.prediction import WEIGHTINGS
 from dtgfn.storage.detector_archive import detector_to_arrays, detector_to_meta, restore_detector
 from dtgfn.storage.limits import check_draws
 from dtgfn.storage.posterior_archive import posterior_from, posterior_to_arrays, posterior_to_meta
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 
 Estimator = PosteriorEstimator | DTGFNAnomalyDetector
 
@@ -33,7 +33,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 }
 # What belongs to one run of training is no part of the model: neither written nor, from the file of
 # a stranger, taken over, lest a later fit writes to a path of theirs or starts threads.
-OF_ONE_RUN = {"verbose": False, "warm_start": False, "n_jobs": None}
+PARAMETERS_OF_ONE_RUN = {"verbose": False, "warm_start": False, "n_jobs": None}
 LONGEST_REASON = 200
 # Options that were parameters, and what they were if nobody set them.
 MOVED = {
@@ -113,7 +113,9 @@ def _params_to_json(params: dict[str, Any]) -> dict[str, Any]:
 
 def _without_run(params: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that a run of training leaves behind, as they are before it."""
-    changed: dict[str, Any] = {name: value for name, value in OF_ONE_RUN.items() if name in params}
+    changed: dict[str, Any] = {
+        name: value for name, value in PARAMETERS_OF_ONE_RUN.items() if name in params
+    }
     options = params["options"]
     if isinstance(options, dict):
         kept = {name: v for name, v in options.items() if name not in OPTIONS_OF_ONE_RUN}
@@ -153,7 +155,7 @@ def _check_params(params: dict[str, Any]) -> None:
         check_choice("weighting", params["weighting"], WEIGHTINGS)
     check_flag("leaf_draws", (params["options"] or {}).get("leaf_draws", False))
     if params["random_state"] is not None:
-        check_whole("random_state", params["random_state"], 0, 2**32 - 1)
+        check_integer("random_state", params["random_state"], 0, 2**32 - 1)
 
 
 def check_replaceable(path: str | Path) -> None:

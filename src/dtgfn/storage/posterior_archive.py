@@ -19,20 +19,20 @@ from dtgfn.data.targets import MAX_CLASSES, MAX_WEIGHT
 from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.inside_outside import SupportLevel
 from dtgfn.engines.exact.support_check import check_support
+from dtgfn.engines.registry import ENGINE_HOMES
 from dtgfn.engines.rowsets.graph import Edges
 from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.inference.bagging import SHARPEST, Bags
 from dtgfn.posterior.tree_posterior import TreePosterior, TreeSource
 from dtgfn.storage.limits import affordable_threads, check_exact, check_forest, check_pairs
 from dtgfn.trees.batch import TreeBatch, check_trees, trim
-from dtgfn.trees.leaves import DirichletLeaf, LeafModel, NormalLeaf, check_targets
+from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, check_targets
 from dtgfn.trees.score import BranchingPrior, Rows, Score, make_score, merge_rows
 
 LEAVES: dict[str, type] = {"dirichlet": DirichletLeaf, "normal": NormalLeaf}
 EDGE_ARRAYS = ("start", "feature", "low", "high", "left", "right")
 TREE_ARRAYS = {"feature": 2, "cut": 2, "left": 2, "n_nodes": 1}  # and how many axes each has
 
-ENGINES = ("gfn", "exact", "mcmc", "smc")
 LABELS: dict[str, tuple[type, type]] = {  # by the kind of their array: their type, and its own
     "b": (bool, np.bool_),
     "i": (int, np.int64),
@@ -134,7 +134,7 @@ def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
     trees, best = _all_trees_from(arrays, binner, rows, score)
     n_columns = len(binner.columns)
     engine = meta["engine"]
-    check_choice("engine", engine, ENGINES)
+    check_choice("engine", engine, tuple(ENGINE_HOMES))
     solution: TreeSource | None = None
     if "bags.bag" in arrays:
         solution = _bags_from(arrays, trees, rows, score)

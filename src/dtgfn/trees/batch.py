@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
+from dtgfn._support.arrays import Bools, Codes, Floats, Int32s, Int64s
 from dtgfn._support.parallel import run_serial
 from dtgfn.data.binning import as_codes
-from dtgfn.trees.leaves import LeafModel, add_row, check_targets
+from dtgfn.trees.leaf_models import LeafModel, add_row, check_targets
 
 LEAF = -1
 MAX_DEPTH = 30
@@ -185,6 +185,17 @@ def trim(trees: TreeBatch) -> TreeBatch:
     """Leave out the slots that no tree has a node in."""
     used = slice(0, int(trees.n_nodes.max(initial=1)))
     return TreeBatch(trees.feature[:, used], trees.cut[:, used], trees.left[:, used], trees.n_nodes)
+
+
+def uses_columns(feature: Int32s, column: Int32s, n_columns: int) -> Bools:
+    """Whether each tree [B] splits on a feature of each column [n_columns].
+
+    ``feature`` [B, N] is that of the trees' nodes, -1 at leaves; ``column`` [d] is each feature's.
+    """
+    used = np.zeros((len(feature), n_columns), dtype=np.bool_)
+    tree, node = np.nonzero(feature >= 0)
+    used[tree, column[feature[tree, node]]] = True
+    return used
 
 
 def distinct_trees(trees: TreeBatch) -> tuple[Int64s, Int64s]:

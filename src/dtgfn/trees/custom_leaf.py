@@ -12,8 +12,8 @@ from numba import cfunc, njit, types
 from numba.core.errors import NumbaError
 
 from dtgfn._support.arrays import Floats
-from dtgfn._support.checks import check_whole
-from dtgfn.trees.leaves import FUNCTIONS, LeafFunctions
+from dtgfn._support.checks import check_integer
+from dtgfn.trees.leaf_models import FUNCTIONS, LeafFunctions
 
 ARRAY = types.float64[::1]
 NUMBER = types.float64
@@ -78,8 +78,8 @@ class CustomLeaf:
 
     def __post_init__(self) -> None:
         """Rehearse the functions as plain Python, since compiled code checks no index."""
-        check_whole("n_sums", self.n_sums, 1, 1000)
-        check_whole("n_outputs", self.n_outputs, 1, 1000)
+        check_integer("n_sums", self.n_sums, 1, 1000)
+        check_integer("n_outputs", self.n_outputs, 1, 1000)
         sums, numbers = np.zeros(self.n_sums), np.array(self.numbers, dtype=np.float64)
         given: dict[str, tuple[Any, ...]] = {
             "add_row": (sums, 1.0, 1.0, numbers),

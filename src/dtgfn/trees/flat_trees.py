@@ -21,7 +21,7 @@ from dtgfn._support.arrays import Codes, Floats, Int32s, UInt32s
 from dtgfn._support.parallel import Threads
 from dtgfn.data.binning import as_codes
 from dtgfn.trees.batch import TreeBatch
-from dtgfn.trees.leaves import LeafModel, add_row, check_targets
+from dtgfn.trees.leaf_models import LeafModel, add_row, check_targets
 
 NEVER = np.iinfo(np.uint16).max  # no code is above this cut
 BLOCK_BYTES = 1 << 16

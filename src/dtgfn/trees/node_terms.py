@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s
-from dtgfn.trees.leaves import add_row, log_marginal
+from dtgfn.trees.leaf_models import add_row, log_marginal
 from dtgfn.trees.score import Rows, Score, merge_rows
 
 # For functions that only compiled code calls: a door to Python would take long to compile.

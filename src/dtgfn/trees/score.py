@@ -19,7 +19,7 @@ from numbers import Real
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats, Int32s
-from dtgfn._support.checks import check_range, check_whole
+from dtgfn._support.checks import check_integer, check_range
 from dtgfn._support.parallel import run_serial
 from dtgfn.data.binning import distinct_codes
 from dtgfn.trees.batch import (
@@ -30,7 +30,7 @@ from dtgfn.trees.batch import (
     node_depths,
     node_sums,
 )
-from dtgfn.trees.leaves import LeafModel, log_marginals
+from dtgfn.trees.leaf_models import LeafModel, log_marginals
 
 PIECE = 3_000_000  # rows times trees that are scored at once: a tenth of a second
 SplitPenalty = str | float | tuple[str, float, float]
@@ -124,12 +124,12 @@ def make_score(
 
     Examples
     --------
-    >>> from dtgfn.trees.leaves import DirichletLeaf
+    >>> from dtgfn.trees.leaf_models import DirichletLeaf
     >>> make_score(DirichletLeaf(2), n_features=4, n_thresholds=9, split_penalty="paper").prior
     PenaltyPrior(penalty=2.77...)
 
     """
-    max_depth = check_whole("max_depth", max_depth, 0, MAX_DEPTH)
+    max_depth = check_integer("max_depth", max_depth, 0, MAX_DEPTH)
     check_range("n_thresholds", n_thresholds, 1, 65_000)
     check_range("temperature", temperature, 1e-2, 1e6)
     prior = make_prior(split_penalty, n_features=n_features, n_thresholds=n_thresholds)

@@ -17,7 +17,7 @@ from dtgfn.data.tables import as_table
 from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.engines.exact import budget as cost
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import Rows, make_score
 
 

@@ -21,7 +21,7 @@ from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
 from dtgfn.engines.rowsets.partial.graph import known_nodes
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.trees.batch import canonical_keys
-from dtgfn.trees.leaves import DirichletLeaf, NormalLeaf, log_marginal, log_partition_bound
+from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf, log_marginal, log_partition_bound
 from dtgfn.trees.score import Rows, Score, log_reward, make_score, merge_rows
 
 PENALTIES = ("mdl", "paper", 0.0, 1.5, "bcart")

@@ -29,7 +29,7 @@ from dtgfn.engines.rowsets.partial.graph import WIDEST_PAIRED, PartialGraph, kno
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.trees.batch import TreeBatch, canonical_keys, check_trees, empty_batch
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import Rows, log_reward, make_score, merge_rows
 
 TWO_COLUMNS = np.array([[0, 1], [1, 0], [3, 2], [3, 0], [1, 2]])

@@ -13,7 +13,7 @@ from dtgfn_bench.comparison import comparison_block
 from dtgfn_bench.contract import TrainingRows
 from dtgfn_bench.experiment import Block, Cell, Experiment, Figure, Record
 from dtgfn_bench.measure import Metrics, measure_classifier
-from dtgfn_bench.methods import find_method
+from dtgfn_bench.method_lookup import find_method
 from dtgfn_bench.plots import Series, lines
 from dtgfn_bench.splits import holdout
 from dtgfn_bench.statistics import summary

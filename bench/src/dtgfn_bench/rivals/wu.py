@@ -13,7 +13,7 @@ from dtgfn._support.arrays import Floats
 from dtgfn.data.binning import Binner, encode, fit_binner
 from dtgfn.data.tables import as_table
 from dtgfn.trees.batch import TreeBatch, from_splits, node_sums, route
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn_bench.contract import Method, TrainingRows
 from dtgfn_bench.rivals.wu_moves import SHARES
 from dtgfn_bench.rivals.wu_tree import Node, Problem, make_problem, splits_of

@@ -65,7 +65,7 @@ def rival(name: str, **changes: Any) -> Callable[..., Outcome]:
 
     def fit_and_predict(X: Floats, y: Int64s, new: Floats) -> Outcome:
         from dtgfn_bench.contract import TrainingRows
-        from dtgfn_bench.methods import find_method
+        from dtgfn_bench.method_lookup import find_method
 
         codes = np.unique(y, return_inverse=True)[1]
         rows = TrainingRows(X, codes, int(codes.max()) + 1, "development")
@@ -109,7 +109,7 @@ def bagged(split_penalty: str, **changes: Any) -> Callable[..., Outcome]:
         from dtgfn.inference.bagging import infer_bagged
         from dtgfn.inference.infer import make_training_data
         from dtgfn.inference.resampling import BagOptions
-        from dtgfn.trees.leaves import DirichletLeaf
+        from dtgfn.trees.leaf_models import DirichletLeaf
         from dtgfn.trees.score import make_score
 
         table = as_table(X)

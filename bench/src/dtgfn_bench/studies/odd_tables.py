@@ -33,7 +33,7 @@ from dtgfn.inference.infer import infer
 from dtgfn.posterior.prediction import average_outputs, weigh_trees
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.flat_trees import WeightedTrees, average
-from dtgfn.trees.leaves import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import log_reward, merge_rows
 from dtgfn_bench.studies.odd_tables_data import KINDS, OddTable, make_table
 from dtgfn_bench.studies.reporting import Report

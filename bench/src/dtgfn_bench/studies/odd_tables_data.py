@@ -16,7 +16,7 @@ import pandas
 
 from dtgfn.data.binning import fit_binner
 from dtgfn.data.tables import as_table
-from dtgfn.trees.leaves import NormalLeaf
+from dtgfn.trees.leaf_models import NormalLeaf
 
 Rng = np.random.Generator
 Frame: TypeAlias = pandas.DataFrame

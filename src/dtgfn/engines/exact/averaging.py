@@ -23,7 +23,7 @@ from dtgfn.engines.exact.inside_outside import NEGLIGIBLE, SupportLevel, carrier
 from dtgfn.engines.rowsets.graph import Edges, sum_rows
 from dtgfn.engines.rowsets.one_level import CutBuffer, list_cuts, make_cut_buffer
 from dtgfn.engines.rowsets.problem import Loops, Problem
-from dtgfn.trees.leaves import write_outputs
+from dtgfn.trees.leaf_models import write_outputs
 
 # Mass of a query at a row set below this cannot change a printed probability.
 NO_MASS = 1e-18

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
-from dtgfn._support.checks import check_count, check_whole
+from dtgfn._support.checks import check_count, check_integer
+from dtgfn._support.json_values import none_if_nan
 from dtgfn._support.parallel import Deadline, count_threads, run_round_robin
 from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
 from dtgfn.engines.convergence import effective_draws, split_r_hat
@@ -19,7 +20,7 @@ from dtgfn.engines.mcmc.chain import INTERVAL, RECORDED, Walk, start_walk
 from dtgfn.engines.mcmc.moves import MOVES
 from dtgfn.engines.referee import compile_referee, judge_draws
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
-from dtgfn.trees.batch import TreeBatch
+from dtgfn.trees.batch import TreeBatch, uses_columns
 from dtgfn.trees.level_order import as_batch
 from dtgfn.trees.node_terms import NodeTable, make_node_table, two_rows
 from dtgfn.trees.score import Rows, Score
@@ -48,7 +49,7 @@ class McmcOptions:
     n_steps: int | None = 100_000
 
     def __post_init__(self) -> None:
-        n_chains = check_whole("n_chains", self.n_chains, 1, MOST_CHAINS)
+        n_chains = check_integer("n_chains", self.n_chains, 1, MOST_CHAINS)
         object.__setattr__(self, "n_chains", n_chains)
         if self.n_steps is not None:
             object.__setattr__(self, "n_steps", check_count("n_steps", self.n_steps))
@@ -216,12 +217,12 @@ def diagnose(walks: list[Walk], column: Int32s, seconds: float) -> dict[str, Any
             for move, (proposed, accepted) in zip(MOVES, tally, strict=True)
         },
         "steps_per_chain": steps,
-        "r_hat_log_reward": _storable(split_r_hat(log_r)),
-        "r_hat_splits": _storable(split_r_hat(n_splits)),
+        "r_hat_log_reward": none_if_nan(split_r_hat(log_r)),
+        "r_hat_splits": none_if_nan(split_r_hat(n_splits)),
         # Of so few draws nothing can be told but their number.
-        "ess_log_reward": _storable(effective_draws(log_r)) if n_draws > 3 else float(log_r.size),
-        "r_hat_columns": _storable(max(map(split_r_hat, used), default=math.nan)),
-        "ess_columns": _storable(min(map(effective_draws, used), default=math.nan)),
+        "ess_log_reward": none_if_nan(effective_draws(log_r)) if n_draws > 3 else float(log_r.size),
+        "r_hat_columns": none_if_nan(max(map(split_r_hat, used), default=math.nan)),
+        "ess_columns": none_if_nan(min(map(effective_draws, used), default=math.nan)),
         "recorded_draws": int(log_r.size),
         "proposals_per_second": sum(steps) / max(seconds, 1e-9),
         "seconds": seconds,
@@ -234,11 +235,9 @@ def used_columns(walks: list[Walk], picks: list[Int64s], column: Int32s) -> list
     Columns mix slower than log R: trees of equal worth may need a long way from one to the other.
     """
     n_columns = int(column.max(initial=-1)) + 1
-    shape = (len(walks), len(picks[0]), n_columns)
-    used = np.zeros(shape)
-    for chain, (walk, pick) in enumerate(zip(walks, picks, strict=True)):
-        draw, node = np.nonzero(walk.record.feature[pick] >= 0)
-        used[chain, draw, column[walk.record.feature[pick][draw, node]]] = 1.0
+    pairs = zip(walks, picks, strict=True)
+    each = [uses_columns(w.record.feature[p], column, n_columns) for w, p in pairs]
+    used = np.stack(each).astype(np.float64)
     if len(picks[0]) < 4:
         return []  # too few to tell
     share = used.mean(axis=(0, 1))
@@ -256,10 +255,6 @@ def independent_draws(diagnostics: dict[str, Any]) -> float:
 def _gather(walks: list[Walk], picks: list[Int64s], name: str) -> Floats:
     pairs = zip(walks, picks, strict=True)
     return np.stack([getattr(walk.record, name)[pick] for walk, pick in pairs]).astype(float)
-
-
-def _storable(value: float) -> float | None:
-    return None if math.isnan(value) else value  # JSON has no nan
 
 
 def make_history(walks: list[Walk]) -> list[dict[str, Any]]:

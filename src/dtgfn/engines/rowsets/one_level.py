@@ -11,7 +11,7 @@ from numba import njit
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.problem import Loops
-from dtgfn.trees.leaves import log_marginal, write_outputs
+from dtgfn.trees.leaf_models import log_marginal, write_outputs
 
 
 class CutBuffer(NamedTuple):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
 from dtgfn._support.parallel import Flag
 from dtgfn.data.binning import distinct_codes
-from dtgfn.trees.leaves import DirichletLeaf, add_rows, check_targets
+from dtgfn.trees.leaf_models import DirichletLeaf, add_rows, check_targets
 from dtgfn.trees.score import Rows, Score, leaf_log_marginal
 
 MAX_TABLE = 1 << 21

@@ -24,7 +24,7 @@ from dtgfn.engines.rowsets.one_level import list_cuts, make_cut_buffer
 from dtgfn.engines.rowsets.problem import Loops, Problem
 from dtgfn.engines.rowsets.two_levels import load_set, make_pairs, sum_first_cuts, value_sides
 from dtgfn.trees.batch import TreeBatch
-from dtgfn.trees.leaves import log_marginal
+from dtgfn.trees.leaf_models import log_marginal
 
 Splits = dict[tuple[int, ...], tuple[int, int]]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn._support.checks import check_count, check_whole
+from dtgfn._support.checks import check_count, check_integer
 from dtgfn._support.parallel import ChunkSize, Deadline, count_threads, run_round_robin
 from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
 from dtgfn.engines.referee import compile_referee, judge_draws
@@ -50,7 +50,7 @@ class SmcOptions:
     n_sweeps: int | None = 20
 
     def __post_init__(self) -> None:
-        n_particles = check_whole("n_particles", self.n_particles, 1, MOST_PARTICLES)
+        n_particles = check_integer("n_particles", self.n_particles, 1, MOST_PARTICLES)
         object.__setattr__(self, "n_particles", n_particles)
         if self.n_sweeps is not None:
             object.__setattr__(self, "n_sweeps", check_count("n_sweeps", self.n_sweeps))

@@ -19,7 +19,7 @@ from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.parallel import Flag
-from dtgfn.trees.leaves import add_row, log_marginal, row_mass
+from dtgfn.trees.leaf_models import add_row, log_marginal, row_mass
 from dtgfn.trees.node_terms import INNER, NodeTable, code_ranges, split_term
 
 UNIFORM_SHARE = 0.05

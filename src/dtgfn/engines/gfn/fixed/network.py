@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from dtgfn._support.arrays import Float32s, Floats
 from dtgfn.engines.rowsets.problem import Loops
-from dtgfn.trees.leaves import log_marginal, row_mass
+from dtgfn.trees.leaf_models import log_marginal, row_mass
 
 N_INPUTS = 8  # besides the sums as shares
 LEVELS_LEFT = -2  # which of them tells the levels left

@@ -20,7 +20,7 @@ from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
 from dtgfn.trees.batch import LEAF, TreeBatch, empty_batch
-from dtgfn.trees.leaves import add_row
+from dtgfn.trees.leaf_models import add_row
 from dtgfn.trees.score import Rows, Score, leaf_log_marginal, merge_rows
 
 STOP = -1  # instead of the position of a leaf

@@ -17,7 +17,7 @@ from dtgfn._support.arrays import Bools, Float32s, Floats, Int32s, Int64s, UInt6
 from dtgfn.engines.rowsets.graph import RowSetTable, find_or_add, rows_of, sum_rows
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.engines.rowsets.two_levels import Pairs, load_set, make_pairs, value_sides
-from dtgfn.trees.leaves import log_marginal
+from dtgfn.trees.leaf_models import log_marginal
 
 
 class CutTable(NamedTuple):

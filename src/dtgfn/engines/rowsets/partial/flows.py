@@ -35,7 +35,7 @@ from numba import njit
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.problem import Loops
-from dtgfn.trees.leaves import log_partition_bound, row_mass
+from dtgfn.trees.leaf_models import log_partition_bound, row_mass
 
 LEAST_OPEN = 1e-300  # of a node below which something is unknown, should its share underflow
 REACH = 0.1  # share of the rows over which an error at a known cut is believed

@@ -13,7 +13,7 @@ from thoroughness import examples
 from dtgfn.data.targets import check_numbers
 from dtgfn.inference.infer import infer
 from dtgfn.trees.custom_leaf import CustomLeaf
-from dtgfn.trees.leaves import (
+from dtgfn.trees.leaf_models import (
     DirichletLeaf,
     NormalLeaf,
     add_row,
