@@ -581,6 +581,14 @@ def test_remembered_nodes_follow_the_paths_and_are_balanced_one_by_one():
     assert torch.equal(same.delta, residuals.delta)  # asking has changed nothing
 
 
+@pytest.mark.parametrize("max_depth", [0, 1, 2])
+def test_a_root_that_is_a_tail_has_a_lookahead_too(max_depth):
+    sampler = make(hard_case(max_depth=max_depth))
+    assert sampler.graph.n_upper == 0
+    root = sampler.graph.levels[0]
+    assert root.lookahead[0] == root.stop[0] < 0  # not what happened to be in memory
+
+
 def test_paths_that_all_stop_at_once_have_residuals():
     for remember in (True, False):
         sampler = make(hard_case(), remember=remember)

@@ -221,6 +221,7 @@ class PartialGraph:
         log_prior = float(problem.loops.log_stop[0])
         set_stop(np.zeros(1, np.int64), root.sums, log_prior, problem.loops, root.stop)
         if self.n_upper == 0:
+            root.lookahead[0] = root.stop[0]  # not needed, but read along with other nodes'
             return
         # The root has no parent to look ahead for it.
         one = RowSets(problem.root_bits[None, :].copy(), keys[None, :])
