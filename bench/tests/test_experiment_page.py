@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from dtgfn_bench import keys, methods
+from dtgfn_bench import keys, method_lookup
 from dtgfn_bench.contract import Method
 from dtgfn_bench.experiment import Block, Cell, Experiment, Record
 from dtgfn_bench.experiment_page import wanted_records, write_experiment_page
@@ -27,7 +27,7 @@ EXPERIMENT = Experiment("pretend", "Pretend", lambda quick: CELLS, lambda cell: 
 @pytest.fixture
 def method(monkeypatch):
     def of(**changes):
-        monkeypatch.setitem(methods.METHODS, "m", replace(METHOD, **changes))
+        monkeypatch.setitem(method_lookup.METHODS, "m", replace(METHOD, **changes))
 
     of()
     return of

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from dtgfn_bench import keys, methods
+from dtgfn_bench import keys, method_lookup
 from dtgfn_bench.contract import Method
 from dtgfn_bench.experiment import Cell, Experiment
 
@@ -21,7 +21,7 @@ EXPERIMENT = Experiment("pretend", "Pretend", lambda quick: [], fit, lambda reco
 @pytest.fixture
 def key(monkeypatch):
     def of(cell=CELL, experiment=EXPERIMENT, **changes):
-        monkeypatch.setitem(methods.METHODS, "m", replace(METHOD, **changes))
+        monkeypatch.setitem(method_lookup.METHODS, "m", replace(METHOD, **changes))
         return keys.current_key(experiment, cell)
 
     return of

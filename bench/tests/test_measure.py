@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dtgfn_bench import methods
+from dtgfn_bench import method_lookup
 from dtgfn_bench.contract import Method
 from dtgfn_bench.experiment import Cell
 from dtgfn_bench.experiments import anomaly, bayesian_trees, shift, single_trees, xor
@@ -81,7 +81,7 @@ class Spy:
 )
 def test_no_test_row_is_trained_on(monkeypatch, experiment, table, variant, n_asked):
     spy = Method("spy", "Spy", lambda rows, seed: Spy().fit(rows, seed), "note")
-    monkeypatch.setitem(methods.METHODS, "spy", spy)
+    monkeypatch.setitem(method_lookup.METHODS, "spy", spy)
     source = {"bmi": "pima", "age": "pima"}.get(table, table)
     if not source.startswith("xor") and whereabouts(source) is None:
         pytest.skip(f"{source} is not here; set DTGFN_DATA_DIR to the tables' folder")
@@ -103,7 +103,7 @@ def n_repeated_rows(table):
 
 def test_one_fit_answers_for_every_set_of_test_rows(monkeypatch):
     spy = Method("spy", "Spy", lambda rows, seed: Spy().fit(rows, seed), "note")
-    monkeypatch.setitem(methods.METHODS, "spy", spy)
+    monkeypatch.setitem(method_lookup.METHODS, "spy", spy)
     from dtgfn_bench.contract import TrainingRows
 
     rows = TrainingRows(np.zeros((4, 1)), np.array([0, 0, 0, 1]), 2, "made")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dtgfn_bench import experiments, methods
+from dtgfn_bench import experiments, method_lookup
 from dtgfn_bench.contract import Method
 from dtgfn_bench.experiment import Cell, Experiment
 from dtgfn_bench.runner import make_plan, run_cells, select_cells
@@ -41,7 +41,7 @@ def experiment(monkeypatch):
     monkeypatch.setitem(experiments.EXPERIMENTS, "pretend", pretend)
     for name, needs in (("works", ()), ("broken", ()), ("absent", ("no_such_module",))):
         method = Method(name, name, run, "note", needs=needs)
-        monkeypatch.setitem(methods.METHODS, name, method)
+        monkeypatch.setitem(method_lookup.METHODS, name, method)
     monkeypatch.setattr(Stop, "after", None)
     monkeypatch.setattr(Stop, "count", 0)
     return pretend

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from dtgfn_bench import methods
+from dtgfn_bench import method_lookup
 from dtgfn_bench.contract import Method
 from dtgfn_bench.experiment import Record
 from dtgfn_bench.experiments.xor import (
@@ -45,7 +45,7 @@ def fit(rows, seed, depth):
 def stand_ins(monkeypatch):
     for name in METHOD_NAMES:
         method = Method(name, name.upper(), fit, "a stand-in", {"depth": 2}, {"depth": 1})
-        monkeypatch.setitem(methods.METHODS, name, method)
+        monkeypatch.setitem(method_lookup.METHODS, name, method)
 
 
 def measured(quick=True):
