@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from dtgfn import DTGFNClassifier, infer
+from dtgfn import DTGFNClassifier, DTGFNRegressor, infer
 from dtgfn.cli.summary import summarise, summary_text
 from dtgfn.diagnostics import trust, verdict
 from dtgfn.posterior.tree_posterior import check_possible, sampled_posterior
@@ -121,3 +121,14 @@ def test_a_doubtful_fit_says_so_first_and_never_that_no_gap_is_left():
     assert "no gap left" not in text
     exact = DTGFNClassifier(inference="exact", max_depth=1).fit(X, y)
     assert "fit: good" in summary_text(summarise(exact)).splitlines()[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_that_weigh_millions_are_no_contradiction(seed):
+    """Sums near 1e9 nats round by more than 1e-9, and a share of all trees may seem to pass one."""
+    X = np.tile([[1.0, 0.0], [0.0, 1.0]], (6, 1))
+    y = np.random.default_rng(seed).normal(size=12)
+    model = DTGFNRegressor(inference="exact", max_depth=2, n_thresholds=1, temperature=0.1)
+    sizes = model.fit(X, y, sample_weight=1e6 * np.arange(1, 13)).posterior_.size_probability
+    assert sizes.max() <= 1.0
+    assert sizes.sum() == pytest.approx(1.0, abs=1e-6)

@@ -266,6 +266,15 @@ def _known_mass(trees: TreeBatch, log_reward: Floats, best: float, temperature: 
     return max(float(logsumexp(log_reward[first] / temperature)), best / temperature)
 
 
+def clip_rounding(shares: Floats, log_evidence: float) -> Floats:
+    """Shares that rounding has lifted above one, which it does in proportion to log Z, are one.
+
+    What is further above stays, and ``check_possible`` refuses it.
+    """
+    slack = ROUNDING * max(1.0, abs(log_evidence))
+    return np.where((shares > 1.0) & (shares <= 1.0 + slack), 1.0, shares)
+
+
 def check_possible(posterior: TreePosterior) -> None:
     """Refuse to hand out what cannot be; nobody should ever see it, but a wrong answer is worse."""
     slack = ROUNDING * max(1.0, abs(posterior.log_evidence))

@@ -32,7 +32,7 @@ from dtgfn.engines.exact.inside_outside import (
 )
 from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.engines.rowsets.tails import scratch_bytes
-from dtgfn.posterior.tree_posterior import TreePosterior, check_possible
+from dtgfn.posterior.tree_posterior import TreePosterior, check_possible, clip_rounding
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
@@ -221,7 +221,7 @@ def as_posterior(
         best_tree=best,
         best_log_reward=float(log_reward(best, merge_rows(rows), score)[0]),
         column_inclusion=np.clip(1.0 - root.absent[0], 0.0, 1.0),
-        size_probability=np.trim_zeros(root.size[0], "b"),
+        size_probability=clip_rounding(np.trim_zeros(root.size[0], "b"), log_z),
         rows=rows,
         score=score,
         engine="exact",
