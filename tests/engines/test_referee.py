@@ -17,6 +17,8 @@ from dtgfn.diagnostics import trust, verdict
 from dtgfn.diagnostics.judgement import referee_doubts
 from dtgfn.engines import referee as referee_module
 from dtgfn.engines.contract import Run
+from dtgfn.engines.gfn.engine import hold_against_sums
+from dtgfn.engines.gfn.sampler import Draws
 from dtgfn.engines.referee import (
     beyond_chance,
     bound_posterior,
@@ -91,6 +93,37 @@ def test_fair_draws_miss_nothing(seed):
     assert judge_draws(trees, reward, *given_, n_effective=400)["missed"] <= 0.02
 
 
+@examples(20)
+@given(st.integers(0, 10**6))
+def test_weighted_draws_are_judged_by_their_weights(seed):
+    """Trees drawn alike, which importance weights make the posterior, and which alone are not."""
+    case = some_case(seed)
+    truth = Enumeration(case)
+    trees = to_batch(truth.trees)
+    reward = log_reward(trees, case.rows, case.score)
+    run = Run(column=case.columns, n_columns=case.n_columns, n_jobs=1)
+    given_ = (trees, reward, case.rows, case.score, run, 10**6)
+    weight = truth.probability / truth.probability.sum()
+    told = judge_draws(*given_, weight=weight)
+    assert told["missed"] <= 1e-5
+    assert told["marginal_gap"] <= 1e-5
+
+
+def test_a_network_that_hopes_wrongly_is_told_so():
+    """Training of a few steps, and an evidence that its guess of open mass has put too low."""
+    X, y = three_way()
+    sure = infer(X, y, engine="exact", max_depth=3, n_thresholds=9, n_trees=2, random_state=0)
+    column = np.arange(5, dtype=np.int32)
+    stumps = from_splits([{(): (0, 4)}] * 100)
+    reward = log_reward(stumps, sure.rows, sure.score)
+    draws = Draws(stumps, reward, np.zeros(100), np.zeros(100), np.zeros(100, bool))
+    run = Run(column=column, n_columns=5, n_jobs=1)
+    told = hold_against_sums(draws, np.zeros(100), sure.rows, sure.score, run)
+    low = replace(sure, engine="gfn", solution=None, diagnostics=told, log_evidence=reward[0])
+    assert any("below what sums prove" in doubt for doubt in trust(low))
+    assert any("no drawn tree is" in doubt for doubt in trust(low))
+
+
 def test_shares_by_hand():
     trees = from_splits([{}, {}, {(): (0, 1)}, {(): (0, 2)}])
     assert seeming_share(trees) == 0  # half of them were drawn once
@@ -124,9 +157,12 @@ def test_beyond_chance_by_hand():
     assert beyond_chance(np.array([0.69, 0.0, 1.0]), exact, 100) == 0  # four errors are 0.2
     assert beyond_chance(np.array([0.75, 0.0, 1.0]), exact, 100) == pytest.approx(0.05)
     assert beyond_chance(np.array([0.5, 0.0, 0.9]), exact, 100) == pytest.approx(0.1)
-    drawn, truth = cumulated(np.array([0, 2, 2, 3]), np.array([0.25, 0.75]))
+    n_splits = np.array([0, 2, 2, 3])
+    drawn, truth = cumulated(n_splits, np.full(4, 0.25), np.array([0.25, 0.75]))
     np.testing.assert_allclose(drawn, [0.25, 0.25, 0.75, 1.0])
     np.testing.assert_allclose(truth, [0.25, 1.0, 1.0, 1.0])
+    weighted, _ = cumulated(n_splits, np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.25, 0.75]))
+    np.testing.assert_allclose(weighted, [0.1, 0.1, 0.6, 1.0])
     trees = from_splits([{}, {(): (0, 1)}, {(): (1, 1), (0,): (1, 0)}, {(): (2, 0)}])
     column = np.array([0, 1, 1], dtype=np.int32)
     np.testing.assert_allclose(uses_columns(trees.feature, column, 2).mean(axis=0), [0.25, 0.5])

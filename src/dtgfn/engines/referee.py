@@ -194,8 +194,11 @@ def judge_draws(
     run: Run,
     n_effective: float,
     n_claimed: float | None = None,
+    weight: Floats | None = None,
 ) -> dict[str, float]:
-    """Hold trees that count alike against the bounds; plain numbers for ``diagnostics``.
+    """Hold trees against the bounds; plain numbers for ``diagnostics``.
+
+    ``weight`` [B] adds up to one; None if all trees count alike.
 
     ``missed`` is a share of the posterior that is proven to be missing among the trees, beyond what
     so many independent draws may miss by chance (four standard errors): that splits first on
@@ -209,9 +212,10 @@ def judge_draws(
     column, n_columns = run.column, run.n_columns
     n_threads = count_threads(run.n_jobs)
     bounds = bound_posterior(rows, score, column, n_columns, n_threads, len(trees))
+    weight = np.full(len(trees), 1 / len(trees)) if weight is None else weight
     first = trees.feature[:, 0]
     source = np.where(first >= 0, column[np.maximum(first, 0)] if column.size else 0, n_columns)
-    found = np.bincount(source, minlength=n_columns + 1) / len(trees)
+    found = np.bincount(source, weights=weight, minlength=n_columns + 1)
     least, n_independent = bounds.first_split, max(min(n_effective, len(trees)), 1.0)
     # A sum may exceed one by rounding.
     chance = 4 * np.sqrt(np.maximum(least * (1 - least), 0.0) / n_independent)
@@ -228,19 +232,19 @@ def judge_draws(
         n_claimed = n_independent if n_claimed is None else min(n_claimed, len(trees))
         diagnostics["marginal_gap"] = max(
             beyond_chance(
-                uses_columns(trees.feature, column, n_columns).mean(axis=0),
+                weight @ uses_columns(trees.feature, column, n_columns),
                 bounds.inclusion,
                 n_claimed,
             ),
-            beyond_chance(*cumulated(trees.n_splits, bounds.size), n_claimed),
+            beyond_chance(*cumulated(trees.n_splits, weight, bounds.size), n_claimed),
         )
     return diagnostics
 
 
-def cumulated(n_splits: Int32s, size: Floats) -> tuple[Floats, Floats]:
-    """P(at most s splits) among trees, and by the exact distribution."""
+def cumulated(n_splits: Int32s, weight: Floats, size: Floats) -> tuple[Floats, Floats]:
+    """P(at most s splits) among weighted trees, and by the exact distribution."""
     n_sizes = max(size.size, int(n_splits.max(initial=0)) + 1)
-    drawn = np.bincount(n_splits, minlength=n_sizes) / len(n_splits)
+    drawn = np.bincount(n_splits, weights=weight, minlength=n_sizes)
     return np.cumsum(drawn), np.cumsum(np.pad(size, (0, n_sizes - size.size)))
 
 

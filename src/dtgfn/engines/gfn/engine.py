@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import softmax
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.forks import was_forked
@@ -28,6 +29,7 @@ from dtgfn.engines.gfn.settings import (
     check_checkpoint,
     make_settings,
 )
+from dtgfn.engines.referee import compile_referee, judge_draws
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.posterior.importance_weights import effective_sample_size, evidence_estimate
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
@@ -271,6 +273,7 @@ def compile_steps(sampler: Sampler, rows: Rows, score: Score, run: Run, settings
     paths = small.rollout(2, settings.epsilon, rng)
     small.residuals([small.retrace(paths.trees, rng)], True)
     small.draw(2, rng)
+    compile_referee(rows, score, run)
 
 
 def draw_posterior(
@@ -293,6 +296,7 @@ def draw_posterior(
     floor, ceiling = sampler.bounds()
     log_evidence = min(log_evidence, ceiling)
     best = best_known(sampler, training)
+    ruling = {} if sampler.exact else hold_against_sums(draws, log_weight, rows, score, run)
     diagnostics = {
         # Of few trees the mean may be above log Z by chance, and so above its ceiling.
         "elbo": min(float(log_weight.mean()), log_evidence),
@@ -305,6 +309,7 @@ def draw_posterior(
         "wanted_trees": run.n_trees,
         **sampler.diagnostics(),
         **proven_bounds(floor, ceiling),
+        **ruling,
     }
     return sampled_posterior(
         draws.trees,
@@ -325,6 +330,15 @@ def draw_posterior(
         diagnostics=diagnostics,
         history=training.history,
     )
+
+
+def hold_against_sums(
+    draws: Draws, log_weight: Floats, rows: Rows, score: Score, run: Run
+) -> dict[str, float]:
+    """What a little exact work says of the draws: the network's own hopes are no witness."""
+    weight = softmax(log_weight)
+    n_effective = effective_sample_size(log_weight) * len(weight)
+    return judge_draws(draws.trees, draws.log_reward, rows, score, run, n_effective, weight=weight)
 
 
 def training_diagnostics(
