@@ -11,6 +11,7 @@ from dtgfn_bench.experiments import (
     ensembles,
     fidelity,
     mini_batches,
+    readings,
     search_space,
     shift,
     single_trees,
@@ -21,6 +22,7 @@ from dtgfn_bench.names import find
 _ALL = (
     single_trees,
     ensembles,
+    readings,
     shift,
     anomaly,
     bayesian_trees,
