@@ -78,3 +78,10 @@ def test_the_present_record_counts_even_if_it_is_not_the_newest(store, method):
     store.add(record(1, 0.75))
     method(revision=1)
     assert [r.metrics["accuracy"] for r in wanted_records(EXPERIMENT, False, store)] == [0.5, 0.5]
+
+
+def test_records_that_name_no_commit_are_called_so(tmp_path, method):
+    store = Store(tmp_path / "pretend.jsonl")
+    store.add(replace(record(1, 0.5), commit=""))
+    store.add(record(2, 0.5))
+    assert "1 name no commit, so which code measured them is not known" in page(store, tmp_path)

@@ -63,6 +63,9 @@ def _state(experiment: Experiment, records: Sequence[Record], quick: bool) -> st
         if group:
             names = ", ".join(sorted({r.cell.method for r in group}))
             parts.append(f"{len(group)} were measured with {what} ({names})")
+    unnamed = [r for r in records if r.status == "done" and not r.commit]
+    if unnamed:
+        parts.append(f"{len(unnamed)} name no commit, so which code measured them is not known")
     loads = [load for r in records if (load := r.metrics.get("load")) is not None]
     if loads:
         parts.append(f"while the machine's load was {min(loads):.0f} to {max(loads):.0f}")
