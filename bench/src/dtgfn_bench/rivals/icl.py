@@ -162,7 +162,7 @@ METHODS: tuple[Method, ...] = (
         detects=True,
         note="As the authors run it: raw values, 8 to 10 orders of the columns, each trained until "
         "the loss is below 0.001; but Thyroid in batches of at most 256 rows, where they take all "
-        "rows at once, which reaches that loss for an eighth of the work.",
+        "rows at once, which reaches that loss for a seventh of the work.",
         settings={"orders": None, "epochs": 2000, "batch": 256},
         quick={"orders": 1, "epochs": 20},
         revision=2,
