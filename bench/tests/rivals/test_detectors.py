@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 FAMILIES = (neighbours, copod, rrcf, pidforest, drocc, goad, icl)
 METHODS = [method for family in FAMILIES for method in family.METHODS]
 # DROCC learns only of a shell near the data, its network may go either way far beyond that.
-NEAR_ONLY = {"drocc"}
+NEAR_ONLY = {"drocc", "drocc-printed-step"}
 
 
 def normal_rows(n=100, d=4, seed=0, table="made"):
@@ -271,7 +271,7 @@ def test_adversarial_points_climb_and_stay_in_the_shell():
         with torch_seed(1):
             still = x + drocc.to_shell(torch.randn(40, 3), 1.5, 2.0)
         with torch_seed(1):
-            found = drocc.adversarial(net, x, 1.5, 2.0, 50)
+            found = drocc.adversarial(net, x, drocc.Search(1.5, 2.0, 50, 0.01))
     length = (found - x).norm(dim=1)
     assert (length > 1.5 - 1e-4).all()
     assert (length < 3 + 1e-4).all()
@@ -280,13 +280,34 @@ def test_adversarial_points_climb_and_stay_in_the_shell():
 
 def test_drocc_tells_the_shell_from_the_data():
     rows = normal_rows(n=200)
-    fitted = drocc.fit_drocc(rows, 0, 60, 20, 10, 64, 2.0)
+    fitted = drocc.fit_drocc(rows, 0, 240, 64, 2.0, 10, 0.001)
     random = np.random.default_rng(1)
     way = random.normal(size=rows.X.shape)
     way *= 3 / np.linalg.norm(way, axis=1, keepdims=True)
     around = fitted.scale(rows.X) + way
     shell = fitted.score(around * fitted.scale.spread + fitted.scale.mean)
     assert np.mean(shell) > np.mean(fitted.training_scores())
+
+
+def test_small_tables_get_as_many_updates_as_the_authors_table():
+    """One batch per epoch: in the 100 epochs of their command the network learns nothing."""
+    rows = normal_rows(n=100)
+    given = {**drocc.METHODS[0].settings, "steps": 10}
+    shell = rows.X + 4 * np.sign(np.random.default_rng(1).normal(size=rows.X.shape)) * rows.X.std(0)
+    known = {}
+    for updates in (100, given["updates"]):
+        fitted = drocc.fit_drocc(rows, 0, **{**given, "updates": updates})
+        known[updates] = np.mean(fitted.training_scores() < 0) + np.mean(fitted.score(shell) > 0)
+    assert known[100] < 1.3 < 1.6 < known[800]
+
+
+def test_drocc_in_a_column_that_never_varied_any_change_is_large():
+    rows = normal_rows()
+    X = np.column_stack([rows.X, np.full(100, 7.0)])
+    quick = {**drocc.METHODS[0].settings, "updates": 200, "steps": 10}
+    fitted = drocc.fit_drocc(TrainingRows(X, rows.y, 1, "made"), 0, **quick)
+    moved = fitted.score(X + np.array([0, 0, 0, 0, 0.1]))
+    assert abs(moved - fitted.training_scores()).min() > 10
 
 
 # GOAD
@@ -321,6 +342,7 @@ def test_goad_score_is_how_badly_maps_are_recognised():
         network = goad.train(torch.randn(128, 3), n_maps=8, epochs=5, batch=32)
         x = torch.randn(2, 3)
     z = torch.stack([x @ one @ network.trunk for one in network.maps], dim=1)
+    z = torch.where(z > 0, z, goad.SLOPE * z)
     chance = torch.softmax(-((z[:, :, None] - network.centres) ** 2).sum(dim=3), dim=2)
     expected = [-sum(torch.log(row[m, m]) for m in range(8)) for row in chance]
     torch.testing.assert_close(
@@ -328,11 +350,28 @@ def test_goad_score_is_how_badly_maps_are_recognised():
     )
 
 
-def test_goad_is_blind_when_one_batch_holds_all_rows():
+def test_goad_centres_are_those_of_an_activation_in_place():
+    """A twin of the authors' arrangement: the head overwrites what the trunk returned."""
+    with torch_seed(0):
+        x, maps, trunk = torch.randn(16, 3), torch.randn(5, 3, goad.OUTPUT), torch.randn(32, 8)
+    returned = torch.stack([x @ one @ trunk for one in maps], dim=1)
+    torch.nn.LeakyReLU(goad.SLOPE, inplace=True)(returned)
+    torch.testing.assert_close(goad.embed(x, maps, trunk), returned)
+
+
+def test_activated_centres_of_symmetric_rows_tell_the_maps_spread():
+    with torch_seed(0):
+        x, maps, trunk = torch.randn(20, 3), torch.randn(5, 3, goad.OUTPUT), torch.randn(32, 8)
+    linear = torch.einsum("nd,mde->nme", x, maps @ trunk).abs().mean(dim=0)
+    centres = goad.embed(torch.cat([x, -x]), maps, trunk).mean(dim=0)
+    torch.testing.assert_close(centres, (1 - goad.SLOPE) / 2 * linear, rtol=1e-4, atol=1e-4)
+
+
+def test_goad_sees_even_when_one_batch_holds_all_rows():
     rows = normal_rows(n=50)
-    given = {"n_networks": 1, "n_maps": 8, "epochs": 2, "epochs_on_thyroid": 1, "batch": 64}
-    fitted = goad.fit_goad(rows, 0, **given)
-    np.testing.assert_allclose(fitted.score(rows.X), 8 * np.log(8), rtol=1e-5)
+    fitted = goad.fit_goad(rows, 0, n_maps=64, updates=10, batch=64)
+    far = rows.X.mean(axis=0) + 6 * rows.X.std(axis=0) * np.array([1, -1, 1, -1])
+    assert fitted.score(far[None])[0] > fitted.training_scores().max()
 
 
 # ICL
@@ -355,7 +394,23 @@ def test_matching_loss_knows_right_from_wrong():
 
 def test_icl_finds_rows_whose_columns_do_not_match():
     rows = normal_rows(n=200)
-    fitted = icl.fit_icl(rows, 0, **{**icl.METHODS[0].settings, "orders": 1, "updates": 60})
+    fitted = icl.fit_icl(rows, 0, orders=1, epochs=60, batch=64)
     random = np.random.default_rng(1)
     shuffled = np.column_stack([random.permutation(column) for column in rows.X.T])
     assert fitted.score(shuffled).mean() > 2 * fitted.training_scores().mean()
+
+
+def test_icl_takes_the_authors_number_of_orders():
+    assert [icl.n_orders(1839, 6), icl.n_orders(164, 7), icl.n_orders(200, 300)] == [8, 9, 1]
+    rows = normal_rows(n=40, d=30)  # few orders, for speed
+    fitted = icl.fit_icl(rows, 0, orders=None, epochs=1, batch=64)
+    assert len(fitted.matchers) == icl.n_orders(40, 30) == 3
+
+
+def test_icl_stops_at_the_authors_loss():
+    with torch_seed(0):
+        x = torch.as_tensor(normal_rows(n=60).X, dtype=torch.float32)
+        matcher = icl.train(x, np.arange(4), epochs=2000, batch=256)
+        loss = matcher.networks.train()[0](x[:, matcher.outside])
+        loss = icl.matching_loss(loss, matcher.networks[1](x[:, matcher.inside]))
+    assert loss.mean().item() < 2e-3
