@@ -10,6 +10,7 @@ from dtgfn_bench.contract import Method
 from dtgfn_bench.experiment import Record
 from dtgfn_bench.experiments.xor import (
     EXPERIMENT,
+    KINDS,
     METHOD_NAMES,
     NOISE,
     SEEDS,
@@ -43,7 +44,7 @@ def fit(rows, seed, depth):
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):
-    for name in METHOD_NAMES:
+    for name in METHOD_NAMES["binary"]:
         method = Method(name, name.upper(), fit, "a stand-in", {"depth": 2}, {"depth": 1})
         monkeypatch.setitem(method_lookup.METHODS, name, method)
 
@@ -90,8 +91,9 @@ def test_seeds_give_other_rows_and_the_same_seed_the_same():
 def test_cells_cover_methods_noise_and_seeds_once():
     cells = EXPERIMENT.cells(False)
     assert {0, 18, 100, 1000} <= set(NOISE)
-    narrow = 2 * len([n for n in NOISE if n < WIDE]) - 1  # no noise is of no kind
-    assert len(cells) == len(METHOD_NAMES) * (narrow * len(SEEDS) + 2)
+    narrow = len([n for n in NOISE if n < WIDE])
+    per_kind = {"binary": narrow * len(SEEDS) + 1, "real": (narrow - 1) * len(SEEDS) + 1}
+    assert len(cells) == sum(len(METHOD_NAMES[kind]) * n for kind, n in per_kind.items())
     told = {json.dumps(dataclasses.asdict(cell), sort_keys=True) for cell in cells}
     assert len(told) == len(cells)
     assert {tuple(cell.settings.items()) for cell in cells} == {(("depth", 2),)}
@@ -100,7 +102,7 @@ def test_cells_cover_methods_noise_and_seeds_once():
 def test_the_quick_version_is_three_tables_with_quick_settings():
     cells = EXPERIMENT.cells(True)
     assert {cell.table for cell in cells} == {"xor", "xor-binary-18", "xor-real-18"}
-    assert len(cells) == 3 * len(METHOD_NAMES)
+    assert len(cells) == 2 * len(METHOD_NAMES["binary"]) + len(METHOD_NAMES["real"])
     assert {tuple(cell.settings.items()) for cell in cells} == {(("depth", 1),)}
 
 
@@ -116,13 +118,14 @@ def test_the_page_has_a_table_and_a_plot_for_either_kind():
     blocks = EXPERIMENT.render(measured())
     tables = [block for block in blocks if block.rows]
     assert [table.rows[0] for table in tables] == [["Method", "0", "18"]] * 2
-    assert all(len(table.rows) == 1 + len(METHOD_NAMES) for table in tables)
+    n_methods = [len(METHOD_NAMES[kind]) for kind in KINDS]
+    assert [len(table.rows) - 1 for table in tables] == n_methods
     figures = [block.figure for block in blocks if block.figure]
     assert len(figures) == 2
-    for one in figures:
+    for one, n_lines in zip(figures, n_methods, strict=True):
         figure = new_figure(one.inches)
         one.draw(figure)
-        assert len(figure.axes[0].lines) >= len(METHOD_NAMES)
+        assert len(figure.axes[0].lines) >= n_lines
 
 
 def test_what_is_missing_or_failed_is_shown():

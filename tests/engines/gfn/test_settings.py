@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from dtgfn.engines.gfn.engine import ENGINE, find_device
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
@@ -19,7 +20,26 @@ def test_the_paper_preset_holds_the_published_table():
     assert (paper.learning_rate, paper.n_steps) == (0.01, 100)
     assert (paper.n_forward, paper.n_replay, paper.replay_capacity) == (90, 10, 100)
     assert (paper.epsilon, paper.epsilon_steps) == (0.1, None)
-    assert 10 <= paper.log_z_learning_rate / paper.learning_rate <= 100
+    assert (paper.log_z_start, paper.grad_clip) == (16 * 150 / 64, None)
+
+
+def test_one_log_z_moves_as_the_sum_of_the_releases_sixteen():
+    """Adam scales each gradient to its own size, so sixteen equal ones make sixteen equal steps."""
+    target = -40.0
+    paper = make_settings("paper")
+    one = torch.nn.Parameter(torch.tensor(paper.log_z_start, dtype=torch.float64))
+    many = torch.nn.Parameter(torch.full((16,), 150 / 64, dtype=torch.float64))
+    optimizers = [
+        torch.optim.Adam([one], lr=paper.log_z_learning_rate),
+        torch.optim.Adam([many], lr=100 * paper.learning_rate),
+    ]
+    for _ in range(100):
+        for optimizer, log_z in zip(optimizers, (one, many), strict=True):
+            optimizer.zero_grad()
+            ((log_z.sum() - target) ** 2).backward()
+            optimizer.step()
+        assert one.item() == pytest.approx(many.sum().item(), abs=1e-5)
+    assert abs(one.item() - target) < 20
 
 
 def test_overrides_may_be_lists_and_numpy_numbers():

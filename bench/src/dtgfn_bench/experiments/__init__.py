@@ -10,6 +10,7 @@ from dtgfn_bench.experiments import (
     cost,
     ensembles,
     fidelity,
+    readings,
     search_space,
     shift,
     single_trees,
@@ -20,6 +21,7 @@ from dtgfn_bench.names import find
 _ALL = (
     single_trees,
     ensembles,
+    readings,
     shift,
     anomaly,
     bayesian_trees,

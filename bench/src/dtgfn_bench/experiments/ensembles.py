@@ -23,6 +23,8 @@ OURS = (
     "dtgfn-bagged-deep",
     "dtgfn-exact",
     "dtgfn-paper",
+    "dtgfn-paper-text",
+    "dtgfn-paper-release",
 )
 # Which of two readings the paper ran is not known: its figure stands beside both.
 VARIANTS = {

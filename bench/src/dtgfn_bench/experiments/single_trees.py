@@ -15,7 +15,13 @@ from dtgfn_bench.plots import Point, scatter_sizes
 from dtgfn_bench.splits import holdout
 from dtgfn_bench.statistics import summary
 
-OURS = ("dtgfn-tree", "dtgfn-tree-quantile", "dtgfn-tree-paper")
+OURS = (
+    "dtgfn-tree",
+    "dtgfn-tree-quantile",
+    "dtgfn-tree-paper",
+    "dtgfn-tree-paper-text",
+    "dtgfn-tree-paper-release",
+)
 RIVALS = (
     "smc",
     "mcmc",

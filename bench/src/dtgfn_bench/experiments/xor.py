@@ -28,7 +28,8 @@ WIDE = 1000  # noise features that get one seed: fits take minutes
 PAIRED, FEWER = ("dtgfn", "dtgfn-tree"), {"n_steps": 5, "n_trees": 100}
 RESTARTS = 10  # of greedy trees, which hardly differ here, instead of 1000
 KINDS = ("binary", "real")
-OURS = ("dtgfn", "dtgfn-tree", "dtgfn-paper")
+OURS = ("dtgfn", "dtgfn-tree", "dtgfn-paper", "dtgfn-paper-text", "dtgfn-paper-release")
+BINARY_ONLY = ("dtgfn-paper-one",)  # one threshold, as the text says, where columns are binary
 RIVALS = (
     "forest",
     "extra-trees",
@@ -38,7 +39,7 @@ RIVALS = (
     "mcmc-ensemble",
     "cart-gini",
 )
-METHOD_NAMES = (*RIVALS, *OURS)
+METHOD_NAMES = {"binary": (*RIVALS, *OURS, *BINARY_ONLY), "real": (*RIVALS, *OURS)}
 NOTE = (
     "The label is the XOR of two binary features of 1000 rows, a fifth of which is held out. The "
     "columns' order is random, so that no method gains from where these two stand. The paper "
@@ -71,7 +72,7 @@ def cells(quick: bool) -> list[Cell]:
         for kind in KINDS if n_noise else KINDS[:1]:
             tables, variant = [table_name(kind, n_noise)], {"kind": kind, "noise": n_noise}
             few = {} if quick else {"n_restarts": RESTARTS}
-            for name in METHOD_NAMES:
+            for name in METHOD_NAMES[kind]:
                 changes = {**few, **FEWER} if n_noise >= WIDE and name in PAIRED else few
                 found += method_cells(NAME, tables, [name], seeds, quick, variant, **changes)
     return found
@@ -95,10 +96,10 @@ def render(records: Sequence[Record]) -> list[Block]:
             chosen,
             "accuracy",
             _tables(records, kind),
-            _methods(records),
+            _methods(records, kind),
             {},
             size=False,
-            ours=OURS,
+            ours=(*OURS, *BINARY_ONLY),
             heading=f"Accuracy by number of {kind} noise features",
         )
         blocks += [table, Block(figure=_figure(chosen, kind))]
@@ -115,15 +116,15 @@ def _is_of(record: Record, kind: str) -> bool:
     return record.cell.variant["kind"] == kind or not record.cell.variant["noise"]
 
 
-def _methods(records: Sequence[Record]) -> dict[str, str]:
-    """Methods that have records, in the order of this experiment, and what to call them."""
+def _methods(records: Sequence[Record], kind: str) -> dict[str, str]:
+    """Methods of a kind that have records, in the order of this experiment, and their labels."""
     present = {record.cell.method for record in records}
-    return {name: find_method(name).label for name in METHOD_NAMES if name in present}
+    return {name: find_method(name).label for name in METHOD_NAMES[kind] if name in present}
 
 
 def _figure(records: Sequence[Record], kind: str) -> Figure:
     def draw(figure: Any) -> None:
-        series = [_series(records, name, label) for name, label in _methods(records).items()]
+        series = [_series(records, name, label) for name, label in _methods(records, kind).items()]
         shown = [one for one in series if one.x]
         lines(figure, shown, "features, two of which matter", "accuracy", log_x=True)
 
@@ -145,7 +146,7 @@ def _series(records: Sequence[Record], name: str, label: str) -> Series:
         [one.mean for one in means],
         [one.mean - one.spread for one in means],
         [one.mean + one.spread for one in means],
-        ours=name in OURS,
+        ours=name in (*OURS, *BINARY_ONLY),
     )
 
 

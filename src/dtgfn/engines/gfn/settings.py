@@ -166,10 +166,10 @@ _OPTIONAL = (
 )
 _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]{1,3})?")
 
-# The published table (its 3 x 256 MLP, 90 + 10 trajectories, ...). It is silent on three things:
-# epsilon falls to "some small positive constant", here a tenth of its start; the rate of log Z is
-# taken 100 times larger, because in 100 steps log Z must be able to travel 100 nats; and every
-# step counts, so nothing stops early.
+# The published table (its 3 x 256 MLP, 90 + 10 trajectories, ...). What it is silent on is the
+# released code's: log Z is the sum of 16 parameters with rate 0.01 x 100 each, which is one number
+# with rate 16 to Adam, and starts at 16 x 150 / 64; no gradient is clipped. Epsilon falls to "some
+# small positive constant", here a tenth of its start. ``docs/paper-choices.md`` lists all choices.
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": {
@@ -179,7 +179,9 @@ PRESETS: dict[str, dict[str, Any]] = {
         "hidden": (256, 256, 256),
         "architecture": "mlp",
         "learning_rate": 0.01,
-        "log_z_learning_rate": 1.0,
+        "log_z_learning_rate": 16.0,
+        "log_z_start": 37.5,
+        "grad_clip": None,
         "n_forward": 90,
         "n_replay": 10,
         "replay_capacity": 100,
