@@ -279,3 +279,45 @@ def test_a_quick_fit_tells_two_classes_and_repeats_itself(name):
     np.testing.assert_allclose(probability[0].sum(axis=1), 1.0)
     assert (probability[0].argmax(axis=1) == y).mean() > 0.9
     assert fits[0].size() > 2.999
+
+
+def test_a_drawn_tree_is_as_accurate_as_its_leaves_labels_say():
+    """Two hard stumps of weights 3 and 1: right on all rows, and on those left of 0.25 or right."""
+    X = np.linspace(0.0, 1.0, 21)[:, None]
+    y = (X[:, 0] > 0.5).astype(np.int64)
+    logit = lambda cut: np.array([math.log(cut / (1 - cut))])  # noqa: E731
+    draws = [
+        Draw(STUMP, np.array([0]), logit(0.52), 3.0),
+        Draw(STUMP, np.array([0]), logit(0.23), 1.0),
+    ]
+    trees = SoftTrees(TrainingRows(X, y, 2, "none"), draws, 1e-6)
+    wrong = ((X[:, 0] > 0.23) & (y == 0)).mean()
+    assert trees.draw_accuracy(X, y) == pytest.approx(1.0 - wrong / 4)
+
+
+def test_inactive_shapes_are_only_counted_and_make_up_for_it(line):
+    columns, y = line
+    rows = TrainingRows(columns.T, y, 2, "none")
+    plan = dcc_tree.Plan(1, 20, 10, 2, 4, 0.05, 0.05)
+    search = dcc_tree.Search(rows, plan, np.random.default_rng(0))
+    late = shapes(2)[0]
+    for _ in range(5):
+        search.propose(STUMP)
+    search.propose(late)
+    search.iterate(5)
+    assert search.problems[late].runs == 0
+    search.problems[late].proposed = 5
+    search.problems[late].chosen = 3
+    search.iterate(5)
+    assert search.problems[late].runs == search.problems[late].chosen >= 3
+    drawn = dcc_tree.mixture(search, 5)
+    assert sum(draw.weight for draw in drawn) == pytest.approx(1.0)
+    assert {draw.shape for draw in drawn} == {STUMP, late}
+
+
+def test_densities_at_points_are_those_of_each():
+    rng = np.random.default_rng(0)
+    tree = soft_tree(STUMP, np.array([-1]), by_class(rng.random((3, 9)), rng.integers(0, 2, 9), 2))
+    points = rng.normal(size=(4, 3))
+    each = [log_density(tree, point, 0.1, NONE) for point in points]
+    np.testing.assert_allclose(log_densities(tree, points, 0.1), each)

@@ -13,7 +13,7 @@ from dtgfn_bench.rivals.soft_tree import SoftTree, arrive, by_class, constrain, 
 
 
 def arrivals(tree: SoftTree, q: Floats, h: float, columns: Floats) -> tuple[Floats, Floats]:
-    """Chances [leaves, n] that other rows get to a leaf, and the leaves' class counts [leaves, K]."""
+    """Chances [leaves, n] that other rows get to a leaf; the leaves' class counts [leaves, K]."""
     m, d = tree.left.shape[0], columns.shape[0]
     tau, direction = np.empty(m), np.empty((m, d))
     constrain(tree, q, tau, direction)

@@ -205,7 +205,7 @@ def n_parameters(tree: SoftTree) -> int:
 def constrain(tree: SoftTree, q: Floats, tau: Floats, direction: Floats) -> float:
     """Write tau [m] and direction [m, d] of q; return log prior density + log Jacobian.
 
-    Sticks: share k takes ``sigmoid(q_k - log(d - 1 - k))`` of what is left, so zeros are even shares.
+    Sticks: share k takes ``sigmoid(q_k - log(d - 1 - k))`` of the rest, so zeros are even shares.
     """
     m, d = tau.shape[0], tree.columns.shape[0]
     total = 0.0

@@ -16,6 +16,7 @@ STUDIES = {
     "odd-tables": "Odd tables with exact answers: is any engine wrong without saying so?",
     "predict": "Seconds to predict, next to a random forest",
     "regression": "Regression next to rivals, and how far exact sums reach",
+    "seed-spread": "How far a mean over five seeds can move",
     "speed": "Seconds per training step, next to the authors' code",
     "streaming": "A stream of batches: partial fits against cold starts",
     "temperatures": "What one fit for all temperatures could share",
