@@ -243,8 +243,8 @@ SHORT = {"warm_up": 2, "draws": 4, "adaptation": 6, "max_depth": 3}
 NOTE = (
     "Reversible-jump HMC over soft trees, {split} per split; one chain of its authors' length: 200 "
     "warm-up iterations and 800 draws, 500 adaptation steps per NUTS run of depth at most 10 "
-    "(their ten chains are ten seeds); leaf likelihoods keep their constant; widths and shape prior are "
-    "the authors' per table, Wine's elsewhere."
+    "(their ten chains are ten seeds); leaf likelihoods keep their constant; widths and shape "
+    "prior are the authors' per table, Wine's elsewhere."
 )
 
 METHODS = (

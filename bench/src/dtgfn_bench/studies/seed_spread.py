@@ -2,8 +2,8 @@
 
 The splits are those of the table of single trees, seeds 1-5 of the paper's four tables. On each a
 method is fitted four times, with the split's seed (as in that table) and with it plus 1000, 2000
-and 3000. "all" are mean and standard deviation over the 20 fits, most of which is the splits'. "mean of
-five" are the lowest, the highest and the standard deviation of the four means over splits: the
+and 3000. "all" are mean and standard deviation over the 20 fits, most of which is the splits'.
+"mean of five" are the lowest, the highest and the standard deviation of the four means over splits: the
 splits are the same in all four, so this is what the sampler's own luck does, and a processor that
 rounds otherwise is another seed to a sampler. Fits that are done are kept beside the page and not
 done again.
@@ -102,7 +102,7 @@ def _read(path: Path) -> Iterator[tuple[Fit, tuple[float, float]]]:
 
 
 def spread_row(accuracy: Floats) -> tuple[str, str, str, str]:
-    """Mean and deviation of accuracies [splits, turns]; range and deviation of its columns' means."""
+    """Mean and deviation of accuracies [splits, turns]; range and deviation of their means."""
     means = accuracy.mean(axis=0)
     return (
         f"{accuracy.mean():.3f}",
