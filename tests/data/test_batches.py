@@ -135,6 +135,8 @@ SPELLINGS = [
 @example(texts=["True", "2.5"])
 @example(texts=["1.0", "False"])
 @example(texts=["inf", "a"])
+@example(texts=["18446744073709551616", "1_0"])
+@example(texts=["18446744073709551616", "NA"])
 def test_a_cell_of_a_file_is_coded_by_what_it_is(tmp_path_factory, trained, texts):
     path, model = (
         tmp_path_factory.getbasetemp() / "t.csv",

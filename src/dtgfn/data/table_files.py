@@ -29,11 +29,6 @@ from dtgfn.data.tables import (
 
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 _TABS = (".tsv", ".tsv.gz")
-# what pandas.read_csv takes for missing
-_MISSING = [
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-]  # fmt: skip
 _PADDED = re.compile(r"0\d+")
 N_LOOKED_AT = 1000  # records
 
@@ -180,32 +175,23 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
         _refuse_other_separator(names, what, separator)
         if len(first[1]) != len(names):  # pandas would make an index of the surplus
             _refuse_ragged(stream, what, separator, len(names))
-        stream.seek(0)
-        # before pandas 3.1 the default was off by one unit in the last place now and then
-        older = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
-        exact = {"float_precision": "round_trip"} if older else {}
-        try:  # low_memory would guess a kind for each chunk, not for the column
-            frame = pandas.read_csv(
-                stream,
-                sep=separator,
-                skipinitialspace=True,
-                low_memory=False,
-                names=names,
-                header=0,
-                dtype={name: str for name in names if name in text_columns},
-                **exact,
-            )
+        try:
+            frame = _read_cells(stream, separator, names, text_columns)
+            # Beside whole numbers beyond 64 bits pandas reads 1_0 as 10, and marks stay text.
+            huge = [
+                n for n, values in frame.items() if values.dtype == object and _has_whole(values)
+            ]
+            if huge:
+                frame = _read_cells(stream, separator, names, {*text_columns, *huge})
         except pandas.errors.ParserError as error:
             if "fields" in str(error):
                 _refuse_ragged(stream, what, separator, len(names))
             raise TableError(f"{what} cannot be read: {str(error).strip()}.") from None
         if frame.iloc[:, -1].isna().any():  # so pandas may have filled up a short row
             _refuse_ragged(stream, what, separator, len(names))
-    for name, values in frame.select_dtypes(exclude="number").items():
+    for _, values in frame.select_dtypes(exclude="number").items():
         if any("\0" in text for text in values.unique() if isinstance(text, str)):
             _refuse_zero_bytes(what)
-        # beside whole numbers beyond 64 bits pandas leaves the marks as text
-        frame[name] = values.mask(values.isin(_MISSING))
     _refuse_infinity(frame, what)
     _warn_of_padding(names, first[1:], text_columns)
     columns = [
@@ -213,6 +199,32 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
         for column in as_table(frame).columns
     ]
     return Table(tuple(columns), len(frame), named=True)
+
+
+def _read_cells(
+    stream: TextIO, separator: str, names: list[str], text_columns: Collection[str]
+) -> Any:
+    """Read a CSV file from its beginning as a frame, some columns as text."""
+    import pandas
+
+    stream.seek(0)
+    # before pandas 3.1 the default was off by one unit in the last place now and then
+    older = tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1)
+    exact = {"float_precision": "round_trip"} if older else {}
+    return pandas.read_csv(
+        stream,
+        sep=separator,
+        skipinitialspace=True,
+        low_memory=False,  # or a kind is guessed for each chunk, not for the column
+        names=names,
+        header=0,
+        dtype={name: str for name in names if name in text_columns},
+        **exact,
+    )
+
+
+def _has_whole(values: Any) -> bool:
+    return any(isinstance(cell, int) and not isinstance(cell, bool) for cell in values)
 
 
 def _refuse_zero_bytes(what: str) -> NoReturn:

@@ -14,6 +14,7 @@ STUDIES = {
     "forty": "Forty tables nobody tuned on, next to forests and linear models",
     "large": "Where exact is out of reach: best trees and evidence by engine",
     "odd-tables": "Odd tables with exact answers: is any engine wrong without saying so?",
+    "paper-choices": "What the choices are worth that the paper leaves open",
     "predict": "Seconds to predict, next to a random forest",
     "regression": "Regression next to rivals, and how far exact sums reach",
     "seed-spread": "How far a mean over five seeds can move",
