@@ -3,10 +3,10 @@
 The splits are those of the table of single trees, seeds 1-5 of the paper's four tables. On each a
 method is fitted four times, with the split's seed (as in that table) and with it plus 1000, 2000
 and 3000. "all" are mean and standard deviation over the 20 fits, most of which is the splits'.
-"mean of five" are the lowest, the highest and the standard deviation of the four means over splits: the
-splits are the same in all four, so this is what the sampler's own luck does, and a processor that
-rounds otherwise is another seed to a sampler. Fits that are done are kept beside the page and not
-done again.
+"mean of five" are the lowest, the highest and the standard deviation of the four means over
+splits: these are the same in all four, so it is what the sampler's own luck does, and a processor
+that rounds otherwise is another seed to a sampler. Fits that are done are kept beside the page and
+not done again.
 """
 
 from __future__ import annotations
