@@ -261,17 +261,18 @@ METHODS = (
         label="DCC-Tree, cut to a fifth of its search",
         fit=fit_dcc_tree,
         note=(
-            "Soft trees, every shape its own problem, mixed by importance-sampled evidence; cut to "
-            "100 search iterations of 500, all else at its authors' length: 16 chains per shape with 1000 warm-up steps "
-            "and 100 draws per run, NUTS depth at most 10, 10 points per draw, 100 shapes from the "
-            "prior, active from 5 proposals (no limit of active shapes, theirs is 100; chains are "
-            "not begun again when one is stuck); inactive shapes are run when they become active, "
-            "which changes nothing; 20 points of a run, drawn by weight, predict, as posterior "
-            "means (the release divides class counts by the classes' sizes); proposal covariances "
-            "are shrunk to their diagonal, leaf likelihoods keep their constant; widths are the "
-            "authors' per table, Wine's elsewhere."
+            "Soft trees, every shape its own problem, mixed by importance-sampled evidence; cut "
+            "to 100 search iterations of 500, all else at its authors' length: 16 chains per "
+            "shape with 1000 warm-up steps and 100 draws per run, NUTS depth at most 10, 10 "
+            "points per draw, 100 shapes from the prior, active from 5 proposals (no limit of "
+            "active shapes, theirs is 100; chains are not begun again when one is stuck); "
+            "inactive shapes are run when they become active, which changes nothing; 20 points of "
+            "a run, drawn by weight, predict, as posterior means (the release divides class "
+            "counts by the classes' sizes); proposal covariances are shrunk to their diagonal, "
+            "leaf likelihoods keep their constant; widths are the authors' per table, Wine's "
+            "elsewhere."
         ),
-        revision=2,  # chains of the authors' length; inactive shapes do not predict, as theirs do not
+        revision=2,  # chains of the authors' length; inactive shapes do not predict
         settings={
             "iterations": 100,
             "first_shapes": 100,
