@@ -25,8 +25,8 @@ def test_list_names_every_experiment(tmp_path):
     listed = bench("list", "--results", str(tmp_path)).stdout
     names = [line.split()[0] for line in listed.splitlines()]
     assert [name for name in names if name != "study"] == [
-        "single-trees", "ensembles", "shift", "anomaly", "bayesian-trees", "xor", "budget",
-        "cost", "search-space", "fidelity",
+        "single-trees", "ensembles", "readings", "shift", "anomaly", "bayesian-trees", "xor",
+        "budget", "cost", "search-space", "fidelity", "mini-batches",
     ]  # fmt: skip
     assert [line.split()[1] for line in listed.splitlines() if line.startswith("study")] == list(
         STUDIES

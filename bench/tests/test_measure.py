@@ -23,6 +23,27 @@ def test_detection_by_hand():
     assert found["average_precision"] == pytest.approx((1 + 2 / 3) / 2)
 
 
+def test_papers_rule_by_hand():
+    """Nine zeros and a one: mean 0.1, standard deviation 0.3, so 0.7 is the threshold."""
+    anomalous = np.array([1] + [0] * 9)
+    training = np.array([0.0, 2.0])  # by our rule the threshold is 3
+    for far, f1 in ((1.0, 1.0), (5.0, 1.0)):  # the paper's rule knows no scale
+        scores = np.r_[far, np.zeros(9)]
+        assert detection_metrics(scores, training, anomalous)["f1_two_std_test"] == f1
+    exactly = np.array([4.0, -1.0, -1.0, -1.0, -1.0])  # mean 0, standard deviation 2: "at least"
+    assert detection_metrics(exactly, training, anomalous[:5])["f1_two_std_test"] == 1
+    half = np.array([1.0, 1.0, 0.0, 0.0])  # more than a fifth are never two deviations off
+    assert detection_metrics(half, training, anomalous[:4])["f1_two_std_test"] == 0
+
+
+@pytest.mark.parametrize("score", [0.0, 0.1, 1 / 3])
+def test_papers_rule_flags_none_of_equal_scores(score):
+    """Their mean may be off by a rounding error, and their standard deviation as small."""
+    anomalous = np.array([1, 1] + [0] * 41)
+    found = detection_metrics(np.full(43, score), np.zeros(3), anomalous)
+    assert found["f1_two_std_test"] == 0
+
+
 def test_equal_scores_gain_nothing_from_the_order_of_rows():
     anomalous = np.array([1, 1, 0, 0, 0])
     found = detection_metrics(np.zeros(5), np.zeros(3), anomalous)
@@ -112,4 +133,4 @@ def test_one_fit_answers_for_every_set_of_test_rows(monkeypatch):
     assert (found["in_accuracy"], found["out_accuracy"]) == (1.0, 0.0)
     assert found["training_accuracy"] == 0.75
     assert found["size"] is None
-    assert found["fit_seconds"] >= 0
+    assert found["fit_cpu_seconds"] >= 0

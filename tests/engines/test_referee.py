@@ -19,6 +19,7 @@ from dtgfn.engines import referee as referee_module
 from dtgfn.engines.contract import Run
 from dtgfn.engines.gfn.engine import hold_against_sums
 from dtgfn.engines.gfn.sampler import Draws
+from dtgfn.engines.mcmc import engine as mcmc_engine
 from dtgfn.engines.referee import (
     beyond_chance,
     bound_posterior,
@@ -200,6 +201,32 @@ def test_chains_that_stand_still_in_the_wrong_place_are_told_so(stuck):
     assert told["missed"] > 0.5
     chains = replace(exact, engine="mcmc", solution=None, diagnostics=told)
     assert any("no drawn tree is" in doubt for doubt in referee_doubts(chains))
+
+
+def test_chains_that_never_left_a_tree_claim_all_their_draws(monkeypatch):
+    claimed = []
+    monkeypatch.setattr(
+        mcmc_engine, "judge_draws", lambda *given_: claimed.append(given_[-1]) or {}
+    )
+    options = {"n_steps": 200, "n_trees": 40, "time_budget": None}
+    still = infer([[1.0]] * 9, [0, 1, 0] * 3, engine="mcmc", max_depth=2, **options)
+    assert still.diagnostics["ess_log_reward"] is None
+    assert claimed == [40]
+
+
+def test_a_second_mode_is_missed_beyond_chance_by_a_thousand_equal_draws():
+    """Two stumps part nearly the same rows: nine tenths of the posterior, and the rest."""
+    codes = np.repeat([[0, 0], [1, 1], [0, 1]], [20, 20, 1], axis=0)
+    case = Case(codes, np.repeat([0, 1, 0], [20, 20, 1]), 2, max_depth=1, leaf_concentration=3.0)
+    exact = bound_posterior(case.rows, case.score, case.columns, case.n_columns, 1)
+    top = int(np.argmax(exact.inclusion))
+    trees = from_splits([{(): (top, 0)}] * 1000)
+    reward = log_reward(trees, case.rows, case.score)
+    run = Run(column=case.columns, n_columns=case.n_columns, n_jobs=1)
+    given_ = (trees, reward, case.rows, case.score, run, 20)
+    assert 0.05 < 1 - exact.inclusion[top] < 0.2
+    assert judge_draws(*given_)["marginal_gap"] < 1e-9  # twenty draws may well miss it
+    assert judge_draws(*given_, n_claimed=1000)["marginal_gap"] > 0.02
 
 
 def test_large_tables_get_no_ruling(monkeypatch):

@@ -10,6 +10,7 @@ from dtgfn_bench.experiments import (
     cost,
     ensembles,
     fidelity,
+    mini_batches,
     readings,
     search_space,
     shift,
@@ -30,6 +31,7 @@ _ALL = (
     cost,
     search_space,
     fidelity,
+    mini_batches,
 )
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _ALL}
 

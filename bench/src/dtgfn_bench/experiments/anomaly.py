@@ -18,6 +18,7 @@ from dtgfn_bench.comparison import (
 from dtgfn_bench.contract import TrainingRows
 from dtgfn_bench.experiment import Block, Cell, Experiment, Record
 from dtgfn_bench.measure import Metrics, detection_metrics, fit_and_time
+from dtgfn_bench.ours import paper_detector
 from dtgfn_bench.paper import ANOMALIES
 from dtgfn_bench.splits import anomaly_halves
 
@@ -31,19 +32,32 @@ VARIANTS = {
     "rrcf-raw": "rrcf",
     "goad-mean": "goad",
 }
-LEFT_OUT = (
-    "The threshold is the mean and two standard deviations of the scores of training rows. Ours, "
-    "KNN and LOF leave the row itself out of its score; the other detectors have seen it, so their "
-    "thresholds are optimistic. The transductive COPOD counts test rows too."
+PAPERS_RULE = (
+    "The paper's rule, for the scores of any method: a row is anomalous if its P(normal) is at "
+    "least two standard deviations below the average over the test rows. It needs all test rows "
+    "at once and, whatever the scores, flags at most a fifth of them (Cantelli's inequality); on "
+    "Vertebral 22 % are anomalies."
+)
+OUR_RULE = (
+    "Our rule: the threshold is the mean and two standard deviations of the scores of training "
+    "rows. The dtgfn detectors that are not as the paper, KNN and LOF leave the row itself out of "
+    "its score; the other detectors have seen it, so their thresholds are optimistic. The "
+    "transductive COPOD counts test rows too."
 )
 FEW_SPLITS = 5  # of a method beyond the paper's, whose fits take long
+PAPERS_METRIC = "f1_two_std_test"
 SHOWN = {
-    "f1_two_std": "F1 by the rule of two standard deviations",
+    PAPERS_METRIC: "F1 by the paper's rule, two standard deviations across test rows",
+    "f1_two_std": "F1 by our rule, two standard deviations across training rows",
     "f1_known": "F1 with the number of anomalies known",
     "auroc": "AUROC",
     "average_precision": "Average precision",
 }
-OURS = ("dtgfn-detector", "dtgfn-detector-tree")
+SAID = {PAPERS_METRIC: PAPERS_RULE, "f1_two_std": OUR_RULE}
+OWN = ("dtgfn-detector", "dtgfn-detector-tree")  # our method; the others are the paper's
+PAPERS = tuple(method.name for method in paper_detector.METHODS)
+OURS = (*OWN, *PAPERS)
+RANKED = (*OWN, "dtgfn-detector-tree-paper", "dtgfn-detector-paper")
 RIVALS = (
     "drocc",
     "goad",
@@ -69,7 +83,7 @@ def measure(cell: Cell) -> Metrics:
     rows = TrainingRows(data.X[train], np.zeros(len(train), dtype=np.int64), 1, cell.table)
     fitted, seconds = fit_and_time(cell.method, cell.settings, rows, cell.seed)
     found = detection_metrics(fitted.score(data.X[test]), fitted.training_scores(), data.y[test])
-    return {**found, "fit_seconds": seconds, "size": fitted.size()}
+    return {**found, "fit_cpu_seconds": seconds, "size": fitted.size()}
 
 
 def cells(quick: bool) -> list[Cell]:
@@ -80,18 +94,19 @@ def cells(quick: bool) -> list[Cell]:
 
 
 def render(records: Sequence[Record]) -> list[Block]:
-    """F1 by both rules beside the paper's, AUROC, average precision, paired tests, ranks."""
+    """F1 by all rules beside the paper's, AUROC, average precision, paired tests, ranks."""
     rivals, ours = method_labels((*RIVALS, *OTHERS)), method_labels(OURS)
+    own = method_labels(OWN)
     inductive = {name: label for name, label in rivals.items() if name != TRANSDUCTIVE}
     blocks = []
     for metric, heading in SHOWN.items():
-        # The paper's own figures are by the two-std rule, its rivals' with the number known.
+        # The paper's own figures are by its rule, its rivals' with the number known.
         printed = also_beside(
             {key: value for key, value in ANOMALIES.items() if metric == _rule(key[0])}, VARIANTS
         )
-        paper = method_labels(("dt-gfn",)) if metric == "f1_two_std" else {}
-        if metric == "f1_two_std":
-            blocks.append(Block(text=LEFT_OUT))
+        paper = method_labels(("dt-gfn",)) if metric == PAPERS_METRIC else {}
+        if metric in SAID:
+            blocks.append(Block(text=SAID[metric]))
         blocks.append(
             comparison_block(
                 records,
@@ -104,7 +119,7 @@ def render(records: Sequence[Record]) -> list[Block]:
                 heading=heading,
             )
         )
-    for metric in ("f1_known", "f1_two_std"):
+    for metric in ("f1_known", "f1_two_std", PAPERS_METRIC):
         blocks += [
             paired_block(
                 records,
@@ -115,15 +130,16 @@ def render(records: Sequence[Record]) -> list[Block]:
                 heading=f"Paired: {label}, {SHOWN[metric]}",
                 metric_label=SHOWN[metric],
             )
-            for name, label in ours.items()
+            for name, label in own.items()
         ]
-    blocks.append(rank_block(records, "f1_known", TABLES, methods=rivals | ours, ours=OURS))
+    ranked = rivals | method_labels(RANKED)
+    blocks.append(rank_block(records, "f1_known", TABLES, methods=ranked, ours=OURS))
     blocks.append(seconds_block(records, TABLES, rivals | ours, OURS))
     return blocks
 
 
 def _rule(method: str) -> str:
-    return "f1_two_std" if method == "dt-gfn" else "f1_known"
+    return PAPERS_METRIC if method == "dt-gfn" else "f1_known"
 
 
 EXPERIMENT = Experiment(
@@ -132,4 +148,5 @@ EXPERIMENT = Experiment(
     cells=cells,
     measure=measure,
     render=render,
+    revision=2,  # the paper's rule came beside ours
 )

@@ -1,4 +1,4 @@
-"""The paper's policy by every reading of its text: which one fits the figures it prints?"""
+"""The paper's policy by every reading of its text, held against the figures that it prints."""
 
 from __future__ import annotations
 

@@ -120,7 +120,8 @@ def infer_mcmc(
     trees, reward = collect_trees(walks, n_trees, table)
     diagnostics = diagnose(walks, run.column[table.feature], seconds)
     n_effective = independent_draws(diagnostics)
-    n_claimed = diagnostics["ess_log_reward"]
+    # Chains that never moved claim that there is nowhere to go, with as many trees as there are.
+    n_claimed = diagnostics["ess_log_reward"] or n_trees
     ruling = judge_draws(trees, reward, rows, score, run, n_effective, n_claimed)
     return sampled_posterior(
         trees,
