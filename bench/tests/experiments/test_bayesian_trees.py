@@ -16,7 +16,7 @@ def rows_of(records):
 
 
 def test_printed_figures_stand_beside_drawn_trees_of_samplers_and_the_mixture():
-    metrics = {"accuracy": 0.9, "draw_accuracy": 0.8, "size": 5.0, "fit_seconds": 1.0}
+    metrics = {"accuracy": 0.9, "draw_accuracy": 0.8, "size": 5.0, "fit_cpu_seconds": 1.0}
     records = [Record(cell, "key", {}, "done", metrics) for cell in cells(False)]
     shown = rows_of(records)
     assert shown["HMC-DF, one drawn tree"][0].startswith("0.800 ± 0.000\npaper 0.906")

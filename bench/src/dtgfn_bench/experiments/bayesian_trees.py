@@ -45,7 +45,7 @@ def measure(cell: Cell) -> Metrics:
     rows = TrainingRows(X[train], data.y[train], len(data.class_names), cell.table)
     fitted, seconds = fit_and_time(cell.method, cell.settings, rows, cell.seed)
     return {
-        "fit_seconds": seconds,
+        "fit_cpu_seconds": seconds,
         "size": fitted.size(),
         "draw_accuracy": draw_accuracy(fitted, X[test], data.y[test]),
         **class_scores(fitted.predict_proba(X[test]), data.y[test]),

@@ -56,7 +56,7 @@ def all_fits(tables: Sequence[str], methods: Sequence[str], quick: bool) -> list
 
 
 def measure(fit: Fit) -> tuple[float, float]:
-    """Accuracy on the split's test rows, and seconds."""
+    """Accuracy on the split's test rows, and CPU seconds."""
     from threadpoolctl import threadpool_limits
 
     data, method = load_dataset(fit.table), find_method(fit.method)
@@ -121,7 +121,9 @@ def run(
     found = run_missing(
         all_fits(chosen, named, quick), report.folder / f"{report.name}.jsonl", jobs
     )
-    report.head("table", "method", "all, mean", "sd", "mean of five, range", "sd", "seconds a fit")
+    report.head(
+        "table", "method", "all, mean", "sd", "mean of five, range", "sd", "CPU seconds a fit"
+    )
     widest = 0.0
     for table in chosen:
         for name in named:
