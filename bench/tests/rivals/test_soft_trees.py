@@ -9,27 +9,31 @@ from dtgfn_bench.contract import TrainingRows
 from dtgfn_bench.rivals import dcc_tree, rjhmc
 from dtgfn_bench.rivals.nuts import sample
 from dtgfn_bench.rivals.rjhmc import Sampler, Widths
-from dtgfn_bench.rivals.soft_tree import (
+from dtgfn_bench.rivals.soft_prediction import Draw, SoftTrees, predict
+from dtgfn_bench.rivals.soft_shapes import (
     STUMP,
     children,
-    constrain,
-    digamma,
     draw_shape,
     grown,
     leaf_indices,
-    log_density,
-    log_likelihood,
     log_prior,
-    n_parameters,
     n_splits,
-    predict,
     prunable_indices,
     pruned,
+)
+from dtgfn_bench.rivals.soft_tree import (
+    by_class,
+    constrain,
+    log_densities,
+    log_density,
+    log_likelihood,
+    n_parameters,
     soft_tree,
 )
+from dtgfn_bench.rivals.vector_functions import exponential, log_gamma, sigmoid
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit, gammaln, logsumexp
+from scipy.special import digamma, expit, gammaln, logsumexp
 
 NONE = np.empty(0)
 METHODS = {method.name: method for method in (*rjhmc.METHODS, *dcc_tree.METHODS)}
@@ -104,9 +108,19 @@ def test_the_prior_of_shapes_sums_to_one_and_is_drawn():
     assert drawn.count(STUMP) / 4000 == pytest.approx(chance[STUMP], abs=0.03)
 
 
-@pytest.mark.parametrize("x", [0.1, 1.0, 3.7, 250.0])
-def test_digamma_is_the_slope_of_log_gamma(x):
-    assert digamma(x) == pytest.approx((gammaln(x + 1e-5) - gammaln(x - 1e-5)) / 2e-5, abs=1e-5)
+@pytest.mark.parametrize("x", [0.1, 1.0, 3.7, 8.0, 250.0, 1e5])
+def test_log_gamma_and_its_slope_are_the_librarys(x):
+    assert log_gamma(x) == pytest.approx((gammaln(x), digamma(x)), rel=1e-11, abs=1e-10)
+
+
+def test_exponential_and_sigmoid_are_the_librarys():
+    for x in np.linspace(-600.0, 600.0, 1001):
+        assert exponential(x) == pytest.approx(math.exp(x), rel=1e-14)
+    for z in np.linspace(-29.0, 29.0, 101):
+        assert sigmoid(z) == pytest.approx(expit(z), rel=1e-14)
+    for z in (30.0, 700.0, 1e6):
+        assert sigmoid(z) == pytest.approx(1.0, abs=1e-12)
+        assert 0.0 <= sigmoid(-z) < 1e-12
 
 
 @settings(max_examples=30, deadline=None)
@@ -116,7 +130,7 @@ def test_the_gradient_is_that_of_finite_differences(seed, simplex, d):
     shape = shapes(3)[seed % 5]
     columns, y = rng.random((d, 20)), rng.integers(0, 3, 20)
     feature = np.full(3, -1) if simplex else rng.integers(0, d, 3)
-    tree = soft_tree(shape, feature, columns, y, 3)
+    tree = soft_tree(shape, feature, by_class(columns, y, 3))
     q = rng.normal(size=n_parameters(tree))
     gradient = np.empty(q.size)
     value = log_density(tree, q, 0.1, gradient)
@@ -131,7 +145,7 @@ def test_the_likelihood_is_its_definition(line):
     columns, y = line
     taus = np.random.default_rng(0).random((5, 3))
     for shape in shapes(3):
-        tree = soft_tree(shape, np.zeros(3, dtype=np.int64), columns, y, 2)
+        tree = soft_tree(shape, np.zeros(3, dtype=np.int64), by_class(columns, y, 2))
         slow = slow_log_likelihood(shape, taus, columns, y, 2, 0.05)
         for tau, expected in zip(taus, slow, strict=True):
             got = log_likelihood(tree, tau, np.ones((3, 1)), 0.05, NONE, np.ones((3, 1)))
@@ -140,7 +154,8 @@ def test_the_likelihood_is_its_definition(line):
 
 def test_without_rows_the_sampler_draws_the_prior():
     """Tau uniform, its logit logistic, directions Dirichlet(1, 1, 1, 1): all moments are known."""
-    tree = soft_tree(shapes(2)[0], np.full(2, -1), np.empty((4, 0)), np.empty(0, np.int64), 2)
+    none = by_class(np.empty((4, 0)), np.empty(0, np.int64), 2)
+    tree = soft_tree(shapes(2)[0], np.full(2, -1), none)
     q, draws = np.zeros(8), np.empty((6000, 8))
     words = np.array([1], dtype=np.uint64)
     sample(tree, q, (0.1, 0.1), 300, 0.1, np.ones(8), 8, words, draws)
@@ -158,7 +173,7 @@ def test_without_rows_the_sampler_draws_the_prior():
 
 def test_the_sampler_draws_a_cut_as_numerical_integration_says(line):
     columns, y = line
-    tree = soft_tree(STUMP, np.array([0]), columns, y, 2)
+    tree = soft_tree(STUMP, np.array([0]), by_class(columns, y, 2))
     draws = np.empty((8000, 1))
     words = np.array([3], dtype=np.uint64)
     sample(tree, np.zeros(1), (0.05, 0.05), 300, 0.1, np.ones(1), 8, words, draws)
@@ -175,7 +190,7 @@ def test_features_are_drawn_as_their_posterior_says():
     columns = rng.random((3, 15))
     y = (columns[1] + rng.normal(0, 0.3, 15) > 0.5).astype(np.int64)
     evidence = [grid_log_evidence(STUMP, columns[[f]], y, 0.05, 500) for f in range(3)]
-    tree = soft_tree(STUMP, np.array([0]), columns, y, 2)
+    tree = soft_tree(STUMP, np.array([0]), by_class(columns, y, 2))
     q, seen = np.zeros(1), np.zeros(3)
     words = np.array([7], dtype=np.uint64)
     for _ in range(6000):
@@ -201,7 +216,7 @@ def test_jumps_visit_tree_sizes_as_their_evidence_says(line, simplex):
         ]
     )
     rng = np.random.default_rng(1)
-    sampler = Sampler(columns, y, 2, widths, simplex, 12, 6, rng)
+    sampler = Sampler(by_class(columns, y, 2), widths, simplex, 12, 6, rng)
     state = sampler.start()
     seen = np.zeros(50)
     for _ in range(6000):
@@ -217,7 +232,7 @@ def test_the_evidence_of_one_split_is_that_of_numerical_integration(line):
     rows = TrainingRows(columns.T, y, 2, "none")
     plan = dcc_tree.Plan(4, 100, 200, 10, 6, 0.05, 0.05)
     search = dcc_tree.Search(rows, plan, np.random.default_rng(0))
-    search._columns = columns  # as they are, not stretched to the unit interval
+    search._rows = by_class(columns, y, 2)  # as they are, not stretched to the unit interval
     search.propose(STUMP)
     problem = search.problems[STUMP]
     search.run(problem)
@@ -237,7 +252,8 @@ def test_importance_weights_of_a_gaussian_integrate_to_one():
 def test_narrow_splits_predict_as_a_hard_tree():
     rng = np.random.default_rng(3)
     columns, y = rng.random((2, 40)), rng.integers(0, 3, 40)
-    tree = soft_tree(shapes(2)[1], np.array([0, 1]), columns, y, 3)  # root, then its left child
+    rows = by_class(columns, y, 3)
+    tree = soft_tree(shapes(2)[1], np.array([0, 1]), rows)  # root, then its left child
     cuts = np.array([0.6, 0.3])
     new = rng.random((2, 25))
     leaf = [np.where(x[0] > 0.6, 2, np.where(x[1] > 0.3, 1, 0)) for x in (columns, new)]
@@ -262,4 +278,46 @@ def test_a_quick_fit_tells_two_classes_and_repeats_itself(name):
     assert probability[0].shape == (60, 3)
     np.testing.assert_allclose(probability[0].sum(axis=1), 1.0)
     assert (probability[0].argmax(axis=1) == y).mean() > 0.9
-    assert fits[0].size() >= 3.0
+    assert fits[0].size() > 2.999
+
+
+def test_a_drawn_tree_is_as_accurate_as_its_leaves_labels_say():
+    """Two hard stumps of weights 3 and 1: right on all rows, and on those left of 0.25 or right."""
+    X = np.linspace(0.0, 1.0, 21)[:, None]
+    y = (X[:, 0] > 0.5).astype(np.int64)
+    logit = lambda cut: np.array([math.log(cut / (1 - cut))])  # noqa: E731
+    draws = [
+        Draw(STUMP, np.array([0]), logit(0.52), 3.0),
+        Draw(STUMP, np.array([0]), logit(0.23), 1.0),
+    ]
+    trees = SoftTrees(TrainingRows(X, y, 2, "none"), draws, 1e-6)
+    wrong = ((X[:, 0] > 0.23) & (y == 0)).mean()
+    assert trees.draw_accuracy(X, y) == pytest.approx(1.0 - wrong / 4)
+
+
+def test_inactive_shapes_are_only_counted_and_make_up_for_it(line):
+    columns, y = line
+    rows = TrainingRows(columns.T, y, 2, "none")
+    plan = dcc_tree.Plan(1, 20, 10, 2, 4, 0.05, 0.05)
+    search = dcc_tree.Search(rows, plan, np.random.default_rng(0))
+    late = shapes(2)[0]
+    for _ in range(5):
+        search.propose(STUMP)
+    search.propose(late)
+    search.iterate(5)
+    assert search.problems[late].runs == 0
+    search.problems[late].proposed = 5
+    search.problems[late].chosen = 3
+    search.iterate(5)
+    assert search.problems[late].runs == search.problems[late].chosen >= 3
+    drawn = dcc_tree.mixture(search, 5)
+    assert sum(draw.weight for draw in drawn) == pytest.approx(1.0)
+    assert {draw.shape for draw in drawn} == {STUMP, late}
+
+
+def test_densities_at_points_are_those_of_each():
+    rng = np.random.default_rng(0)
+    tree = soft_tree(STUMP, np.array([-1]), by_class(rng.random((3, 9)), rng.integers(0, 2, 9), 2))
+    points = rng.normal(size=(4, 3))
+    each = [log_density(tree, point, 0.1, NONE) for point in points]
+    np.testing.assert_allclose(log_densities(tree, points, 0.1), each)

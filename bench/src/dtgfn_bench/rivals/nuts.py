@@ -9,17 +9,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, UInt64s
 from dtgfn._support.splitmix import draw_uniform
-from dtgfn_bench.rivals.soft_tree import SoftTree, log_density, walk_features
+from dtgfn_bench.rivals.soft_tree import SoftTree, compiled, log_density, walk_features
 
 TARGET = 0.8  # mean acceptance that the step size aims at
 TOO_FAR = 1000.0  # energy lost on the way, beyond which a trajectory has diverged
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def draw_momentum(momentum: Floats, variance: Floats, state: UInt64s) -> None:
     """Normal momenta, each with the inverse of its parameter's variance."""
     for i in range(momentum.shape[0]):
@@ -27,21 +26,21 @@ def draw_momentum(momentum: Floats, variance: Floats, state: UInt64s) -> None:
         momentum[i] = radius * math.cos(2.0 * math.pi * draw_uniform(state))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def copy(source: Floats, target: Floats) -> None:
     """Copy; a loop, as here and below array expressions take long to compile."""
     for i in range(source.shape[0]):
         target[i] = source[i]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def add(total: Floats, more: Floats) -> None:
     """Add in place."""
     for i in range(total.shape[0]):
         total[i] += more[i]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def kinetic(variance: Floats, p: Floats) -> float:
     """Kinetic energy of a momentum."""
     total = 0.0
@@ -50,14 +49,14 @@ def kinetic(variance: Floats, p: Floats) -> float:
     return 0.5 * total
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def log_sum(a: float, b: float) -> float:
     """log(exp(a) + exp(b)), b finite."""
     larger = max(a, b)
     return larger + math.log(math.exp(a - larger) + math.exp(b - larger))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def leap(
     tree: SoftTree, h: float, step: float, variance: Floats, q: Floats, p: Floats, gradient: Floats
 ) -> tuple[float, float]:
@@ -74,7 +73,7 @@ def leap(
     return value, joint
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def turns(
     variance: Floats, first: Floats, last: Floats, total: Floats, before: Floats, use: bool
 ) -> bool:
@@ -93,7 +92,7 @@ def turns(
     return with_first <= 0.0 or with_last <= 0.0
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def stretch_turns(
     index: int, variance: Floats, p: Floats, total: Floats, starts: Floats, sums: Floats
 ) -> bool:
@@ -115,7 +114,7 @@ def stretch_turns(
     return False
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def nuts_step(
     tree: SoftTree,
     q: Floats,
@@ -181,7 +180,7 @@ def nuts_step(
     return value, accepted / max(n_leaps, 1)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def first_step_size(
     tree: SoftTree,
     q: Floats,
@@ -210,7 +209,7 @@ def first_step_size(
     return step
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def note(q: Floats, seen: int, mean: Floats, spread: Floats) -> None:
     """Take the ``seen``-th draw into the running mean and sum of squares about it."""
     for i in range(q.shape[0]):
@@ -219,7 +218,7 @@ def note(q: Floats, seen: int, mean: Floats, spread: Floats) -> None:
         spread[i] += off * (q[i] - mean[i])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled  # type: ignore[untyped-decorator]
 def sample(
     tree: SoftTree,
     q: Floats,

@@ -24,8 +24,9 @@ METHODS: tuple[Method, ...] = (
         name="tabpfn",
         label="TabPFN",
         fit=fit_tabpfn,
-        note="needs downloaded weights, whose licence each user must accept, so no extra of dtgfn "
-        "installs it: pip install tabpfn and log in as it asks; not in the paper.",
+        note="To get this row: pip install tabpfn, accept the licence of its weights and log in as "
+        "its first fit asks (it downloads them), and run this experiment again; no weights are "
+        "here, so it is not measured; not in the paper.",
         needs=("tabpfn",),
         install=None,
     ),

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 
-from dtgfn._support.arrays import Floats
+from dtgfn._support.arrays import Floats, Int64s
 from dtgfn.data.binning import Binner, encode, fit_binner
 from dtgfn.data.tables import as_table
 from dtgfn.trees.batch import TreeBatch, from_splits, node_sums, route
@@ -77,6 +77,12 @@ class FittedTrees:
         for tree, leaves in enumerate(leaf):
             total += self.probability[tree, leaves]
         return total / len(leaf)
+
+    def draw_accuracy(self, X: Floats, y: Int64s) -> float:
+        """Mean of the trees' own accuracies."""
+        leaf = route(self.trees, encode(self.binner, as_table(X))).astype(np.int64)
+        label = np.take_along_axis(self.probability.argmax(axis=2), leaf, axis=1)
+        return float((label == y).mean())
 
     def size(self) -> float:
         """Mean number of nodes."""
