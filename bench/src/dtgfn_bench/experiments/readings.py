@@ -122,7 +122,11 @@ def render(records: Sequence[Record]) -> list[Block]:
     tables = [table for table in PAPER_TABLES if any(r.cell.table == table for r in done)]
     blocks = [Block(text=" ".join([NOTE, *failed]))]
     for metric, heading, digits in SHOWN:
-        blocks.append(Block(heading=heading.capitalize(), rows=_rows(done, tables, metric, digits)))
+        blocks.append(
+            Block(
+                heading=heading[0].upper() + heading[1:], rows=_rows(done, tables, metric, digits)
+            )
+        )
     return [*blocks, Block(heading="Distance of all", rows=_overall(done, tables))]
 
 
