@@ -28,6 +28,8 @@ OURS = (
     "dtgfn",
     "dtgfn-bagged",
     "dtgfn-paper",
+    "dtgfn-paper-text",
+    "dtgfn-paper-release",
     "dtgfn-paper-scaled",
     "dtgfn-warm",
     "dtgfn-even",
