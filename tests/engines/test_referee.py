@@ -119,7 +119,7 @@ def test_a_network_that_hopes_wrongly_is_told_so():
     reward = log_reward(stumps, sure.rows, sure.score)
     draws = Draws(stumps, reward, np.zeros(100), np.zeros(100), np.zeros(100, bool))
     run = Run(column=column, n_columns=5, n_jobs=1)
-    told = hold_against_sums(draws, np.zeros(100), sure.rows, sure.score, run)
+    told = hold_against_sums(draws, np.zeros(100), sure.rows, sure.score, run, has_bounds=False)
     low = replace(sure, engine="gfn", solution=None, diagnostics=told, log_evidence=reward[0])
     assert any("below what sums prove" in doubt for doubt in trust(low))
     assert any("no drawn tree is" in doubt for doubt in trust(low))
@@ -227,6 +227,17 @@ def test_a_second_mode_is_missed_beyond_chance_by_a_thousand_equal_draws():
     assert 0.05 < 1 - exact.inclusion[top] < 0.2
     assert judge_draws(*given_)["marginal_gap"] < 1e-9  # twenty draws may well miss it
     assert judge_draws(*given_, n_claimed=1000)["marginal_gap"] > 0.02
+
+
+def test_an_engine_with_bounds_of_its_own_is_held_against_complete_sums_only(monkeypatch):
+    case = some_case(0)
+    trees = from_splits([{}])
+    run = Run(column=case.columns, n_columns=case.n_columns, n_jobs=1)
+    given_ = (trees, np.zeros(1), case.rows, case.score, run, 1)
+    assert "marginal_gap" in judge_draws(*given_, partial_sums=False)
+    monkeypatch.setattr(referee_module, "WORK", 0.0)
+    assert judge_draws(*given_, partial_sums=False) == {}
+    assert "referee_floor" in judge_draws(*given_)
 
 
 def test_large_tables_get_no_ruling(monkeypatch):

@@ -60,12 +60,23 @@ class Bounds:
 
 
 def bound_posterior(
-    rows: Rows, score: Score, column: Int32s, n_columns: int, n_jobs: int, n_trees: int = 1000
-) -> Bounds:
-    """Do as much exact work as is fair to the work that so many trees were."""
+    rows: Rows,
+    score: Score,
+    column: Int32s,
+    n_columns: int,
+    n_jobs: int,
+    n_trees: int = 1000,
+    partial_sums: bool = True,
+) -> Bounds | None:
+    """Do as much exact work as is fair to the work that so many trees were.
+
+    None if that is too little for the sum over all trees, and ``partial_sums`` are not wanted.
+    """
     problem = make_problem(rows, score, column, n_columns)
     complete = sum_all(problem, column, n_columns, Threads(n_jobs), n_trees * WORK)
-    return bound_sums(problem, column, n_columns, n_jobs, n_trees) if complete is None else complete
+    if complete is None and partial_sums:
+        return bound_sums(problem, column, n_columns, n_jobs, n_trees)
+    return complete
 
 
 def sum_all(
@@ -195,10 +206,12 @@ def judge_draws(
     n_effective: float,
     n_claimed: float | None = None,
     weight: Floats | None = None,
+    partial_sums: bool = True,
 ) -> dict[str, float]:
     """Hold trees against the bounds; plain numbers for ``diagnostics``.
 
-    ``weight`` [B] adds up to one; None if all trees count alike.
+    ``weight`` [B] adds up to one; None if all trees count alike. Without ``partial_sums`` only the
+    sum over all trees is tried, for an engine that has bounds of its own.
 
     ``missed`` is a share of the posterior that is proven to be missing among the trees, beyond what
     so many independent draws may miss by chance (four standard errors): that splits first on
@@ -211,7 +224,9 @@ def judge_draws(
         return {}
     column, n_columns = run.column, run.n_columns
     n_threads = count_threads(run.n_jobs)
-    bounds = bound_posterior(rows, score, column, n_columns, n_threads, len(trees))
+    bounds = bound_posterior(rows, score, column, n_columns, n_threads, len(trees), partial_sums)
+    if bounds is None:
+        return {}
     weight = np.full(len(trees), 1 / len(trees)) if weight is None else weight
     first = trees.feature[:, 0]
     source = np.where(first >= 0, column[np.maximum(first, 0)] if column.size else 0, n_columns)

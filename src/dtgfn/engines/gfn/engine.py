@@ -296,7 +296,8 @@ def draw_posterior(
     floor, ceiling = sampler.bounds()
     log_evidence = min(log_evidence, ceiling)
     best = best_known(sampler, training)
-    ruling = {} if sampler.exact else hold_against_sums(draws, log_weight, rows, score, run)
+    known = math.isfinite(floor)  # by the row sets it has met, which are more than a referee's
+    ruling = {} if sampler.exact else hold_against_sums(draws, log_weight, rows, score, run, known)
     diagnostics = {
         # Of few trees the mean may be above log Z by chance, and so above its ceiling.
         "elbo": min(float(log_weight.mean()), log_evidence),
@@ -333,12 +334,21 @@ def draw_posterior(
 
 
 def hold_against_sums(
-    draws: Draws, log_weight: Floats, rows: Rows, score: Score, run: Run
+    draws: Draws, log_weight: Floats, rows: Rows, score: Score, run: Run, has_bounds: bool
 ) -> dict[str, float]:
     """What a little exact work says of the draws: the network's own hopes are no witness."""
     weight = softmax(log_weight)
     n_effective = effective_sample_size(log_weight) * len(weight)
-    return judge_draws(draws.trees, draws.log_reward, rows, score, run, n_effective, weight=weight)
+    return judge_draws(
+        draws.trees,
+        draws.log_reward,
+        rows,
+        score,
+        run,
+        n_effective,
+        weight=weight,
+        partial_sums=not has_bounds,
+    )
 
 
 def training_diagnostics(
