@@ -58,6 +58,8 @@ def on_xor(kind: str, n_noise: int, changes: dict[str, Any], seed: int) -> float
 
 def run(report: Report, *, seeds: int = 5, jobs: int = -1) -> None:
     """Measure every variant on the tables, then on hidden XOR."""
+    if seeds < 1:
+        raise ValueError(f"seeds={seeds} measures nothing; give 1 or more.")
     own = range(1, seeds + 1)
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         parallel = joblib.Parallel(n_jobs=jobs, batch_size=1)
