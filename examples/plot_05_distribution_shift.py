@@ -65,7 +65,8 @@ legend = ax.legend()
 # accordingly. ``"uniform"`` is for when nothing is known. A forest can be told something similar
 # in training, so it shall have it, too.
 
-bags = DTGFNClassifier(inference="smc", n_bags=50, n_trees=250, random_state=0)
+few = {"n_bags": 50}
+bags = DTGFNClassifier(inference="smc", ensemble="bags", n_trees=250, random_state=0, options=few)
 forests = {
     "forest": RandomForestClassifier(200, random_state=0),
     "forest, balanced": RandomForestClassifier(200, class_weight="balanced", random_state=0),

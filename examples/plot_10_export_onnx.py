@@ -23,7 +23,14 @@ wine = load_wine(as_frame=True)
 cultivar = np.array(["Barolo", "Grignolino", "Barbera"])[wine.target]
 X, X_test, y, y_test = train_test_split(wine.data, cultivar, test_size=0.3, random_state=0)
 
-model = DTGFNClassifier(inference="smc", n_bags=50, binning="quantile", n_trees=250, random_state=0)
+model = DTGFNClassifier(
+    inference="smc",
+    ensemble="bags",
+    binning="quantile",
+    n_trees=250,
+    random_state=0,
+    options={"n_bags": 50},
+)
 model.fit(X, y)
 print(f"accuracy {model.score(X_test, y_test):.3f}")
 

@@ -11,6 +11,7 @@ from dtgfn.cli.options import MisuseError
 from dtgfn.cli.parameters import (
     BY_NAME,
     ENGINES,
+    ENSEMBLES,
     FLAGS,
     LEFT_OUT,
     TASKS,
@@ -19,6 +20,9 @@ from dtgfn.cli.parameters import (
 )
 from dtgfn.engines.gfn.settings import PRESETS, Settings, make_settings
 from dtgfn.engines.registry import ENGINES as KNOWN_ENGINES
+from dtgfn.inference.method import ENSEMBLE_OPTIONS
+from dtgfn.inference.method import ENSEMBLES as KNOWN_ENSEMBLES
+from dtgfn.inference.resampling import BagOptions
 
 ESTIMATORS = {task: getattr(dtgfn, name) for task, name in TASKS.items()}
 DEFAULTS = {
@@ -49,7 +53,7 @@ def text_of(default):
 def test_other_flags_are_options_of_an_engine_or_of_the_classifier():
     for flag in FLAGS:
         engines = [e for e in KNOWN_ENGINES.values() if flag.name in e.option_names]
-        own = flag.name in dtgfn.DTGFNClassifier._own_options
+        own = flag.name in (*dtgfn.DTGFNClassifier._own_options, *ENSEMBLE_OPTIONS)
         assert bool(flag.option_of) == bool(engines or own), flag.name
 
 
@@ -59,6 +63,7 @@ def test_the_help_tells_the_defaults_of_options():
     assert told.pop("device") == settings.device
     assert told.pop("preset") == inspect.signature(make_settings).parameters["preset"].default
     assert told.pop("leaf_draws") == "no"
+    assert told.pop("n_bags") == str(BagOptions().n_bags)
     assert set(told.values()) == {"none"}  # what the preset says
 
 
@@ -80,6 +85,7 @@ def test_the_help_tells_the_defaults(flag):
 
 def test_choices_are_those_of_the_estimators():
     assert tuple(KNOWN_ENGINES) == ENGINES
+    assert tuple(KNOWN_ENSEMBLES) == ENSEMBLES
     documented = dtgfn.DTGFNClassifier.__doc__
     for name in ("binning", "weighting"):
         listed = ", ".join(f'"{choice}"' for choice in BY_NAME[name].choices)
@@ -98,7 +104,7 @@ def test_choices_are_those_of_the_estimators():
         ({"max_depth": "3", "time_budget": "none"}, {"max_depth": 3, "time_budget": None}),
         ({"split_penalty": "bcart:0.95,0.5"}, {"split_penalty": ("bcart", 0.95, 0.5)}),
         ({"split_penalty": "1.5"}, {"split_penalty": 1.5}),
-        ({"temperature": "auto", "n_bags": "5"}, {"temperature": "auto", "n_bags": 5}),
+        ({"ensemble": "bags", "n_bags": "5"}, {"ensemble": "bags", "options": {"n_bags": 5}}),
         ({"class_weight": "a=b=2,c=1"}, {"class_weight": {"a=b": 2.0, "c": 1.0}}),
         ({"class_weight": "balanced", "loss": None}, {"class_weight": "balanced"}),
         ({"options": ["n-particles=50", "hidden=[8,8]", "loss=cosh", "patience=null"]},

@@ -178,7 +178,13 @@ TARGET = np.array([place % 3 == 0 for place in range(40)])
 MODELS = {
     "exact": DTGFNClassifier(inference="exact", max_depth=2, n_thresholds=5),
     "mcmc": DTGFNClassifier(inference="mcmc", max_depth=3, options={"n_steps": 300}, n_trees=30),
-    "bags": DTGFNClassifier(inference="exact", max_depth=1, n_thresholds=5, n_bags=3),
+    "bags": DTGFNClassifier(
+        inference="exact",
+        max_depth=1,
+        n_thresholds=5,
+        ensemble="bags",
+        options={"n_bags": 3},
+    ),
     "numbers": DTGFNRegressor(inference="smc", max_depth=2, n_trees=30),
     "detector": DTGFNAnomalyDetector(inference="mcmc", n_trees=5, time_budget=None),
 }

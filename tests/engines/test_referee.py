@@ -256,6 +256,16 @@ def test_one_of_many_bags_or_views_is_not_judged(monkeypatch):
     monkeypatch.setattr(referee_module, "bound_sums", lambda *_: judged.append(1))
     X, y = three_way(30)
     options = {"n_particles": 20, "n_sweeps": 2}
-    infer(X, y, engine="smc", n_bags=3, n_trees=9, max_depth=2, time_budget=None, **options)
+    infer(
+        X,
+        y,
+        engine="smc",
+        ensemble="bags",
+        n_bags=3,
+        n_trees=9,
+        max_depth=2,
+        time_budget=None,
+        **options,
+    )
     DTGFNAnomalyDetector(n_trees=3, random_state=0, n_jobs=1, options=options).fit(X)
     assert not judged

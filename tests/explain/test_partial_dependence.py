@@ -42,7 +42,9 @@ def models():
     made = {
         "exact": DTGFNClassifier(inference="exact", **SMALL),
         "sampled": DTGFNClassifier(inference="mcmc", options={"n_steps": 4000}, **SMALL),
-        "bagged": DTGFNClassifier(inference="exact", n_bags=6, **SMALL),
+        "bagged": DTGFNClassifier(
+            inference="exact", ensemble="bags", options={"n_bags": 6}, **SMALL
+        ),
         "by reward": DTGFNClassifier(inference="exact", weighting="posterior", **SMALL),
         "numbers": DTGFNRegressor(inference="exact", **SMALL),
     }

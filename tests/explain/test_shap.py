@@ -91,7 +91,13 @@ def test_values_of_bags_add_up_to_the_average_before_sharpening_and_say_so():
     frame = numeric_frame(80, rng)
     labels = np.where(rng.random(80) < 0.2, rng.random(80) < 0.5, frame["length"] > 0)
     model = DTGFNClassifier(
-        inference="smc", n_bags=5, n_trees=40, max_depth=3, n_thresholds=7, random_state=0
+        inference="smc",
+        ensemble="bags",
+        options={"n_bags": 5},
+        n_trees=40,
+        max_depth=3,
+        n_thresholds=7,
+        random_state=0,
     ).fit(frame, labels)
     found = shap_values(model, frame)
     total = found.base_values + found.values.sum(axis=1)

@@ -301,7 +301,7 @@ def fitted(**options):
 
 @pytest.fixture(scope="module")
 def bagged():
-    return fitted(inference="smc", n_bags=5)
+    return fitted(inference="smc", ensemble="bags", options={"n_bags": 5})
 
 
 def check_all_trees(model, new):

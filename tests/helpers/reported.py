@@ -41,7 +41,8 @@ def case(kind: str) -> Case:
         model = DTGFNClassifier(**quick).fit(X, y)
         held_out = X[:60], y[:60]
     elif kind == "bags":
-        model = DTGFNClassifier(inference="exact", n_bags=8, **QUICK).fit(X, y)
+        bags = {"ensemble": "bags", "options": {"n_bags": 8}}
+        model = DTGFNClassifier(inference="exact", **bags, **QUICK).fit(X, y)
     elif kind == "numbers":
         X = X.drop(columns="flag")
         model = DTGFNRegressor(inference="smc", **QUICK)

@@ -52,6 +52,11 @@ def bag(case=CASE, engine="exact", **options):
     return infer_bagged(engine, case.rows, case.score, run, options, BagOptions(**of_bags))
 
 
+def bagged(n_bags, **changes):
+    few = {"n_bags": n_bags}
+    return DTGFNClassifier(inference="smc", ensemble="bags", options=few, **SMALL, **changes)
+
+
 def test_trees_of_a_bag_split_on_its_columns_only():
     posterior = bag(column_share=0.5)
     bags = posterior.solution
@@ -181,7 +186,7 @@ def test_intervals_are_of_the_probabilities_before_sharpening():
 
 @pytest.mark.parametrize("weighting", ["importance", "uniform"])
 def test_the_estimator_says_what_its_posterior_says(weighting):
-    model = DTGFNClassifier(inference="smc", n_bags=5, weighting=weighting, **SMALL)
+    model = bagged(5, weighting=weighting)
     model.fit(CODES.astype(float), LABELS)
     told = model.predict_proba(CODES.astype(float))
     codes = model.posterior_.rows.codes
@@ -268,7 +273,10 @@ def _reasons(_):
 @parametrize_with_checks(
     [
         DTGFNClassifier(
-            inference="smc", n_bags=10, options={"n_particles": 10, "n_sweeps": 1}, **SMALL
+            inference="smc",
+            ensemble="bags",
+            options={"n_bags": 10, "n_particles": 10, "n_sweeps": 1},
+            **SMALL,
         )
     ],
     expected_failed_checks=_reasons,
@@ -278,7 +286,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 def test_no_row_out_of_bag_is_no_score():
-    model = DTGFNClassifier(inference="smc", n_bags=4, **SMALL).fit([[1.0]], [0])
+    model = bagged(4).fit([[1.0]], [0])
     told = model.posterior_.diagnostics
     assert told["out_of_bag_log_score"] is None
     assert told["sharpness"] == 1.0
@@ -288,7 +296,7 @@ def test_no_row_out_of_bag_is_no_score():
 
 
 def test_no_row_out_of_bag_leaves_the_temperature_alone():
-    model = DTGFNClassifier(inference="smc", n_bags=4, temperature="auto", **SMALL)
+    model = bagged(4, temperature="auto")
     assert model.fit([[1.0]], [0]).temperature_ == 1.0
 
 
@@ -307,7 +315,7 @@ def test_bags_are_averaged_like_any_sampled_trees():
 
 
 def test_predicting_makes_no_pickle_larger():
-    model = DTGFNClassifier(inference="smc", n_bags=5, **SMALL).fit(CODES.astype(float), LABELS)
+    model = bagged(5).fit(CODES.astype(float), LABELS)
     before = len(pickle.dumps(model))
     told = model.predict_proba(CODES.astype(float))
     average_outputs(model.posterior_, model.posterior_.rows.codes)

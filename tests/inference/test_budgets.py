@@ -300,7 +300,14 @@ def test_bags_that_time_does_not_reach_are_left_out_and_told(monkeypatch):
     endless_grace(monkeypatch, smc)
     with pytest.warns(UntrustworthyFit, match=r"too short for more than \d+ of 30 bags; allow"):
         posterior = infer(
-            X, Y, engine="smc", n_bags=30, n_trees=60, time_budget=1e-3, random_state=0
+            X,
+            Y,
+            engine="smc",
+            ensemble="bags",
+            n_bags=30,
+            n_trees=60,
+            time_budget=1e-3,
+            random_state=0,
         )
     told = posterior.diagnostics
     assert told["bags"] + told["bags_left_out"] == 30

@@ -30,8 +30,9 @@ def test_the_temperature_is_the_one_with_the_best_score():
     assert fixed.log_evidence_ == pytest.approx(model.log_evidence_)
 
 
-def bagged(**changes):
-    return small(**{"inference": "smc", "n_bags": 20, **changes})
+def bagged(n_bags=20, options=None, **changes):
+    chosen = {"n_bags": n_bags, **(options or {})}
+    return small(**{"inference": "smc", "ensemble": "bags", **changes}, options=chosen)
 
 
 def test_bags_predict_the_same_after_saving(tmp_path):
@@ -60,7 +61,9 @@ def test_options_of_bags_survive_a_file(tmp_path):
 
 
 def test_bags_of_exact_posteriors_are_a_sample_of_which_columns_are_used():
-    exact, bags = (small(n_bags=n).fit(TRAIN, Y_TRAIN) for n in (None, 5))
+    exact, bags = (
+        make().fit(TRAIN, Y_TRAIN) for make in (small, lambda: bagged(5, inference="exact"))
+    )
     assert (importances(exact).inclusion_low == importances(exact).inclusion_high).all()
     found = importances(bags)
     unsure = found.inclusion.between(0, 1, inclusive="neither")
@@ -87,9 +90,14 @@ def test_the_temperature_of_bags_is_judged_out_of_bag():
     ("changes", "said"),
     [
         ({"temperature": "warm"}, "temperature='warm'"),
-        ({"n_bags": 1}, "n_bags=1"),
-        ({"n_bags": 5, "options": {"column_share": 2.0}}, "column_share=2.0"),
-        ({"options": {"column_share": 0.5}}, "'column_share' is not an option"),
+        ({"ensemble": "bags", "options": {"n_bags": 1}}, "n_bags=1"),
+        ({"ensemble": "bags", "options": {"column_share": 2.0}}, "column_share=2.0"),
+        ({"ensemble": "boost"}, "ensemble='boost' is not known; give one of None, bags"),
+        (
+            {"options": {"column_share": 0.5}},
+            "column_share=0.5 is for ensemble='bags'; leave it out, or choose",
+        ),
+        ({"options": {"n_bags": 5}}, "n_bags=5 is for ensemble='bags'; leave"),
         (
             {"inference": "gfn", "temperature": "auto", "options": {"checkpoint": "c"}},
             "no one checkpoint",
@@ -104,8 +112,8 @@ def test_what_cannot_be_is_refused(changes, said):
 def test_bags_cannot_be_streamed():
     with pytest.raises(AttributeError) as refusal:
         bagged(n_bags=3).partial_fit(TRAIN, Y_TRAIN, classes=[0, 1, 2])
-    assert "n_bags=3 cannot be streamed" in str(refusal.value.__cause__)
-    model = bagged(n_bags=3).fit(TRAIN, Y_TRAIN).set_params(n_bags=None)
+    assert "ensemble='bags' cannot be streamed" in str(refusal.value.__cause__)
+    model = bagged(n_bags=3).fit(TRAIN, Y_TRAIN).set_params(ensemble=None, options=None)
     with pytest.raises(ValueError, match="bagged posterior cannot take more rows"):
         model.partial_fit(TEST, Y_TEST)
 
@@ -123,6 +131,6 @@ def test_numbers_have_no_leave_one_out():
 
 
 def test_infer_takes_both():
-    posterior = infer(TRAIN, Y_TRAIN, engine="smc", n_bags=3, max_depth=1, n_thresholds=3)
+    posterior = infer(TRAIN, Y_TRAIN, engine="smc", ensemble="bags", n_bags=3, max_depth=1)
     assert posterior.diagnostics["bags"] == 3
     assert np.isnan(posterior.log_evidence)

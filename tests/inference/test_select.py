@@ -131,7 +131,7 @@ def test_bad_arguments_are_named():
     [
         ({"temperature": 2.0}, "temperature=2.0 has no evidence"),
         ({"temperature": "auto"}, "temperature='auto' has no evidence"),
-        ({"n_bags": 5}, "n_bags=5 cannot be selected with"),
+        ({"ensemble": "bags"}, "ensemble='bags' cannot be selected with"),
     ],
 )
 def test_what_has_no_evidence_is_refused(given, said):

@@ -78,10 +78,11 @@ def test_trees_stay_and_a_rarer_class_is_less_probable():
 
 
 @pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
-@pytest.mark.parametrize("n_bags", [None, 10])
-def test_finds_the_rare_class_where_it_is_not_rare(n_bags):
-    engine = {"inference": "smc", "options": {"n_particles": 50, "n_sweeps": 1}}
-    model = fitted(400, 40, n_bags=n_bags, **engine)
+@pytest.mark.parametrize("ensemble", [None, "bags"])
+def test_finds_the_rare_class_where_it_is_not_rare(ensemble):
+    bags = {} if ensemble is None else {"n_bags": 10}
+    options = {"n_particles": 50, "n_sweeps": 1, **bags}
+    model = fitted(400, 40, inference="smc", ensemble=ensemble, options=options)
     X, y = two_classes(300, 300, seed=1)
     plain = (model.predict(X) == y).mean()
     assert (model.predict(X, class_prior="uniform") == y).mean() > plain + 0.05

@@ -181,7 +181,9 @@ def swept(flowers):
 
 @pytest.fixture(scope="module")
 def bagged(flowers):
-    model = DTGFNClassifier(inference="smc", n_bags=10, n_trees=60, **QUICK)
+    model = DTGFNClassifier(
+        inference="smc", ensemble="bags", options={"n_bags": 10}, n_trees=60, **QUICK
+    )
     return model.fit(*flowers)
 
 

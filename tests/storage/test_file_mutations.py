@@ -37,7 +37,9 @@ MODELS = {
         LABELS,
     ),
     "bags": (
-        DTGFNClassifier(inference="smc", max_depth=3, n_bags=3, options=FEW, **COMMON),
+        DTGFNClassifier(
+            inference="smc", max_depth=3, ensemble="bags", options={**FEW, "n_bags": 3}, **COMMON
+        ),
         LABELS,
     ),
     "detector": (DTGFNAnomalyDetector(max_depth=3, options=FEW, **COMMON), None),

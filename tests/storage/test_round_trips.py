@@ -77,6 +77,13 @@ settings_of = st.fixed_dictionaries(
         "temperature": st.sampled_from([0.1, 1.0, 30.0]),
     }
 )
+
+
+def with_bags(engine, bagged):
+    bags = {"ensemble": "bags", "options": {**engine.get("options", {}), "n_bags": 2}}
+    return {**engine, **(bags if bagged else {})}
+
+
 odd = examples(8, suppress_health_check=list(HealthCheck))
 
 
@@ -103,10 +110,10 @@ def run(work, n_items):
 
 @pytest.mark.parametrize("engine", QUICK)
 @odd
-@given(table=tables(), y=labels, chosen=settings_of, n_bags=st.sampled_from([None, None, 2]))
-def test_classifiers_come_back(engine, table, y, chosen, n_bags):
+@given(table=tables(), y=labels, chosen=settings_of, bagged=st.sampled_from([False, False, True]))
+def test_classifiers_come_back(engine, table, y, chosen, bagged):
     frame, weight = table
-    model = DTGFNClassifier(**FEW, **ENGINES[engine], **chosen, n_bags=n_bags)
+    model = DTGFNClassifier(**FEW, **with_bags(ENGINES[engine], bagged), **chosen)
     model.fit(frame, y[: len(frame)], weight)
     again = there_and_back(model)
     np.testing.assert_allclose(
@@ -218,6 +225,14 @@ def test_what_older_files_have_by_itself_is_an_option_now():
     assert read["options"] == {"leaf_draws": True, "n_steps": 3, "hidden": [4]}
     usual = params | {"leaf_draws": False, "n_steps": None, "options": None}
     assert model_file._params_from_json(usual, DTGFNClassifier)["options"] is None
+
+
+def test_files_that_count_bags_by_a_parameter_are_read():
+    former = {k: v for k, v in DTGFNClassifier().get_params().items() if k != "ensemble"}
+    read = model_file._params_from_json({**former, "n_bags": 7}, DTGFNClassifier)
+    assert (read["ensemble"], read["options"]) == ("bags", {"n_bags": 7})
+    none = model_file._params_from_json({**former, "n_bags": None}, DTGFNClassifier)
+    assert (none["ensemble"], none["options"]) == (None, None)
 
 
 def test_numbers_that_shrink_to_nearly_nothing_are_not_compressed(tmp_path):

@@ -185,6 +185,7 @@ HOSTILE = {
     "history": _meta("history", value=["step"]),
     "weighting": _meta("params", "weighting", value="heavy"),
     "seed": _meta("params", "random_state", value="x"),
+    "ensemble": _meta("params", "ensemble", value="heap"),
     "leaf draws": _meta("params", "options", value={"leaf_draws": "no"}),
     "options": _meta("params", "options", value=[1]),
     "other names": _meta("feature_names", value=["a", "b", "d"]),

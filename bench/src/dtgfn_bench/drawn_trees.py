@@ -24,7 +24,7 @@ def draw_accuracy(fitted: Any, X: Floats, y: Int64s) -> float | None:
 
 def _of_estimator(fitted: FittedEstimator, X: Floats, y: Int64s) -> float | None:
     model = fitted.model
-    if fitted.tree is not None or model.n_bags is not None:
+    if fitted.tree is not None or model.ensemble is not None:
         return None
     posterior = model.posterior_
     trees, rows, leaf_model = posterior.trees, posterior.rows, posterior.score.leaf

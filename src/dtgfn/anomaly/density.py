@@ -22,7 +22,7 @@ from dtgfn._support.progress import Progress, silent
 from dtgfn.anomaly.background import Background, background_shares, view_rows
 from dtgfn.engines.contract import Run
 from dtgfn.engines.warm_up import compile_engine
-from dtgfn.inference.infer import Method
+from dtgfn.inference.method import Method
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, route
 from dtgfn.trees.leaf_models import DirichletLeaf

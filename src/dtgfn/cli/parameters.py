@@ -21,6 +21,7 @@ import typer
 from dtgfn.cli.options import MisuseError
 
 ENGINES = ("gfn", "exact", "mcmc", "smc")
+ENSEMBLES = ("bags",)
 TASKS = {
     "classify": "DTGFNClassifier",
     "regress": "DTGFNRegressor",
@@ -150,8 +151,10 @@ FLAGS = (
          "That guess, as a share of the variance of all rows (numbers)."),
     Flag("class_weight", OrNone(weights), LEAVES, "none",
          "balanced, or a weight for each class, as in yes=3,no=1 (classes)."),
-    Flag("n_bags", OrNone(parse_int), LEAVES, "none",
-         "Average so many posteriors of resampled rows and columns instead (classes)."),
+    Flag("ensemble", OrNone(str), LEAVES, "none", "Average posteriors of resampled rows and "
+         "columns instead.", ENSEMBLES),
+    Flag("n_bags", OrNone(parse_int), LEAVES, "200", "Bags of rows and columns (--ensemble bags).",
+         option_of=("classify", "regress")),
     Flag("weighting", str, LEAVES, "importance", "How sampled trees are averaged.",
          ("importance", "uniform", "posterior")),
     Flag("leaf_draws", bool, LEAVES, "no", "Let leaves predict draws, as the paper does, instead "

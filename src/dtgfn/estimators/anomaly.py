@@ -25,7 +25,8 @@ from dtgfn.diagnostics.judgement import UntrustworthyFit
 from dtgfn.engines.registry import find_engine
 from dtgfn.estimators.base import TableEstimator
 from dtgfn.estimators.explained import make_report
-from dtgfn.inference.infer import read_method, remaining_budget
+from dtgfn.inference.infer import remaining_budget
+from dtgfn.inference.method import read_method
 from dtgfn.trees.score import SplitPenalty
 
 MAX_VIEWS = 100
@@ -152,7 +153,8 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         single = self.n_trees == 1
         usual = (SINGLE_OPTIONS if single else VIEW_OPTIONS)[self.inference]
         options = {**usual, **(self.options or {})}
-        method = read_method(self.inference, options, parameter="inference")
+        known = self.get_params(deep=False)
+        method = read_method(self.inference, options, parameter="inference", parameters=known)
         started = time.monotonic()
         table = as_table(X)
         self._check_columns(X, table, reset=True)

@@ -20,7 +20,8 @@ from dtgfn.data.thresholds import Binning
 from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.estimators.explained import ExplainedEstimator
 from dtgfn.inference.extend import extend_prepared
-from dtgfn.inference.infer import BAG_ONLY, infer_prepared, read_method
+from dtgfn.inference.infer import infer_prepared
+from dtgfn.inference.method import ENSEMBLE_OPTIONS, check_ensemble, read_method
 from dtgfn.posterior.prediction import TREES, WEIGHTINGS, Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
@@ -51,6 +52,15 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def streams(model: PosteriorEstimator) -> bool:
+    """Tell why an ensemble has no ``partial_fit``."""
+    if model.ensemble is not None:
+        raise AttributeError(
+            f"ensemble={model.ensemble!r} cannot be streamed; call fit with all rows."
+        )
+    return True
+
+
 class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     """A table in, the posterior over its trees inside; a subclass says what leaves hold."""
 
@@ -59,6 +69,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     n_thresholds: int
     binning: Binning
     split_penalty: SplitPenalty
+    ensemble: str | None
     weighting: str
     n_trees: int
     time_budget: float | None
@@ -95,7 +106,6 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         temperature: float | str,
         *,
         classes: npt.ArrayLike | None = None,
-        n_bags: int | None = None,
     ) -> None:
         """Run the engine on a table and target that were read, and keep what it finds."""
         started = time.monotonic()
@@ -103,7 +113,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         posterior = infer_prepared(
             table,
             y,
-            read_method(self.inference, options, n_bags, parameter="inference"),
+            read_method(self.inference, options, self.ensemble, parameter="inference"),
             max_depth=self.max_depth,
             n_thresholds=self.n_thresholds,
             binning=self.binning,
@@ -208,7 +218,8 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
                     f"{name}={value!r} is for inference='gfn', not {self.inference!r}; leave it "
                     "out, or choose that engine."
                 )
-        own = (*BAG_ONLY, *self._own_options)
+        check_ensemble(self.ensemble, options)
+        own = (*ENSEMBLE_OPTIONS, *self._own_options)
         check_option_names(engine, options, self.get_params(deep=False), also=own)
 
     def _engine_options(self) -> dict[str, Any]:

@@ -16,18 +16,11 @@ from dtgfn._support.checks import check_flag, check_range, check_weights
 from dtgfn.data.tables import listing
 from dtgfn.data.targets import check_classes, check_labels
 from dtgfn.data.thresholds import Binning
-from dtgfn.estimators.base import PosteriorEstimator
+from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.posterior.label_shift import ClassPrior, average_shifted
 from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
 from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import SplitPenalty
-
-
-def _streams(model: DTGFNClassifier) -> bool:
-    """Tell why bags have no ``partial_fit``."""
-    if model.n_bags is not None:
-        raise AttributeError(f"n_bags={model.n_bags!r} cannot be streamed; call fit with all rows.")
-    return True
 
 
 class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc]
@@ -55,10 +48,10 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         The target is R^(1/temperature); above 1 the posterior is wider. "auto" takes that with the
         best leave-one-out log score, from fits that share ``time_budget``; all that were tried are
         in ``posterior_.diagnostics["temperatures"]``.
-    n_bags : int or None
-        Average so many posteriors of resampled rows and columns instead: what predicts best where
-        one posterior has concentrated on a few trees. Measured with 200 bags of
-        ``inference="smc"`` and ``binning="quantile"``.
+    ensemble : "bags" or None
+        "bags" averages posteriors of resampled rows and columns instead (200; the option
+        ``n_bags``): what predicts best where one posterior has concentrated on a few trees.
+        Measured with ``inference="smc"`` and ``binning="quantile"``.
     weighting : {"importance", "uniform", "posterior"}
         How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
         by R over the distinct trees, as in the paper's Algorithm 1.
@@ -80,9 +73,10 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     options : dict or None
         What only a researcher sets. Of every engine ``leaf_draws``: whether a leaf of a sampled
         tree predicts a draw from its Dirichlet posterior, as in the paper, instead of the mean. Of
-        bags ``column_share``. Of "mcmc" ``n_chains`` and ``n_steps``, of "smc" ``n_particles`` and
-        ``n_sweeps``, of "exact" ``memory_budget``. Of "gfn" ``preset`` ("default" or "paper"),
-        ``callbacks`` (called with the training state after each step; False ends training),
+        bags ``n_bags`` and ``column_share``. Of "mcmc" ``n_chains`` and ``n_steps``, of "smc"
+        ``n_particles`` and ``n_sweeps``, of "exact" ``memory_budget``. Of "gfn" ``preset``
+        ("default" or "paper"), ``callbacks`` (called with the training state after each step; False
+        ends training),
         ``checkpoint`` (a file that training is saved to, and taken up from if it exists) and every
         field of ``dtgfn.engines.gfn.settings.Settings``, such as ``leaf_order`` ("fixed": all open
         leaves decide at once; "free": one by one in any order, as in the paper), ``objective``,
@@ -123,7 +117,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         split_penalty: SplitPenalty = "mdl",
         class_weight: dict[Any, float] | str | None = None,
         temperature: float | str = 1.0,
-        n_bags: int | None = None,
+        ensemble: str | None = None,
         weighting: str = "importance",
         n_trees: int = 1000,
         time_budget: float | None = 60.0,
@@ -141,7 +135,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self.split_penalty = split_penalty
         self.class_weight = class_weight
         self.temperature = temperature
-        self.n_bags = n_bags
+        self.ensemble = ensemble
         self.weighting = weighting
         self.n_trees = n_trees
         self.time_budget = time_budget
@@ -185,13 +179,11 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         check_flag("leaf_draws", self._leaf_draws)
         leaf = DirichletLeaf(1, self.leaf_concentration)
         weight = self._class_weighted(labels, sample_weight)
-        self._infer(
-            table, labels, weight, leaf, self.temperature, classes=classes, n_bags=self.n_bags
-        )
+        self._infer(table, labels, weight, leaf, self.temperature, classes=classes)
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         return self
 
-    @available_if(_streams)  # type: ignore[untyped-decorator]
+    @available_if(streams)  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
         X: Any,

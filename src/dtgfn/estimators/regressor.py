@@ -7,12 +7,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_level, check_range
 from dtgfn.data.targets import check_numbers
 from dtgfn.data.thresholds import Binning
-from dtgfn.estimators.base import PosteriorEstimator
+from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.posterior.moments import Variance, moments, normal_leaf, predictive_quantiles
 from dtgfn.trees.leaf_models import NormalLeaf
 from dtgfn.trees.score import SplitPenalty
@@ -45,6 +46,8 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         Prior over structures, see ``dtgfn.infer``.
     temperature : float
         The target is R^(1/temperature); above 1 the posterior is wider.
+    ensemble : "bags" or None
+        "bags" averages posteriors of resampled rows and columns instead, as in ``DTGFNClassifier``.
     weighting : {"importance", "uniform", "posterior"}
         How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
         by R over the distinct trees, as in the paper's Algorithm 1.
@@ -96,6 +99,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         noise_share: float = 0.25,
         split_penalty: SplitPenalty = "mdl",
         temperature: float = 1.0,
+        ensemble: str | None = None,
         weighting: str = "importance",
         n_trees: int = 1000,
         time_budget: float | None = 60.0,
@@ -114,6 +118,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self.noise_share = noise_share
         self.split_penalty = split_penalty
         self.temperature = temperature
+        self.ensemble = ensemble
         self.weighting = weighting
         self.n_trees = n_trees
         self.time_budget = time_budget
@@ -137,6 +142,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self._infer(table, check_numbers(numbers), sample_weight, leaf, self.temperature)
         return self
 
+    @available_if(streams)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Let more rows join the posterior; a GFlowNet trains for a tenth of a fit's time.
 

@@ -23,10 +23,10 @@ from dtgfn.engines.registry import ENGINES
 from dtgfn.inference.infer import (
     check_length,
     encode_target,
-    read_method,
     read_target,
     remaining_budget,
 )
+from dtgfn.inference.method import read_method
 from dtgfn.posterior.importance_weights import effective_sample_size
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,18 +23,16 @@ from dtgfn.diagnostics.judgement import (
     levels_to_caller,
     warn_if_untrustworthy,
 )
-from dtgfn.engines.contract import Engine, Run
-from dtgfn.engines.registry import check_option_names, find_engine
+from dtgfn.engines.contract import Run
 from dtgfn.engines.warm_up import compile_engine
-from dtgfn.inference.bagging import BAG_DEFAULTS, infer_bagged, out_of_bag
-from dtgfn.inference.resampling import BagOptions
+from dtgfn.inference.bagging import out_of_bag
+from dtgfn.inference.method import Method, check_ensemble, read_method
 from dtgfn.inference.temperature import choose_temperature, leave_one_out
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, fit_dirichlet, fit_normal
 from dtgfn.trees.score import Rows, Score, SplitPenalty, make_score
 
 MOMENT = 0.25  # seconds
-BAG_ONLY = ("column_share",)  # options that are of the bags, whatever the engine
 
 
 def infer(
@@ -51,7 +48,7 @@ def infer(
     classes: npt.ArrayLike | None = None,
     split_penalty: SplitPenalty = "mdl",
     temperature: float | str = 1.0,
-    n_bags: int | None = None,
+    ensemble: str | None = None,
     n_trees: int = 1000,
     sample_weight: npt.ArrayLike | None = None,
     time_budget: float | None = 60.0,
@@ -86,8 +83,8 @@ def infer(
         Prior over structures; "mdl" is log 4 + log columns + log n_thresholds nats per split.
     temperature : float or "auto"
         The target is R^(1/temperature); "auto" chooses it by the leave-one-out log score.
-    n_bags : int or None
-        Posteriors of resampled rows and columns to average instead.
+    ensemble : "bags" or None
+        Average posteriors of resampled rows and columns instead, see ``dtgfn.infer_bagged``.
     n_trees : int
         Posterior samples to draw.
     sample_weight : array [n] or None
@@ -106,7 +103,8 @@ def infer(
         What only the engine knows: of "gfn" ``preset`` ("default" or "paper"), ``callbacks``,
         ``checkpoint`` and every training setting (``leaf_order``, ``objective``, ``loss``,
         ``n_steps``, ``device``, ...); of "mcmc" ``n_chains`` and ``n_steps``; of "smc"
-        ``n_particles`` and ``n_sweeps``; of "exact" ``memory_budget``.
+        ``n_particles`` and ``n_sweeps``; of "exact" ``memory_budget``. And of bags ``n_bags`` (200)
+        and ``column_share``, the share of the columns that a bag knows.
 
     Returns
     -------
@@ -129,7 +127,9 @@ def infer(
         )
     started = time.monotonic()
     leaf = DirichletLeaf(1, leaf_concentration) if leaf is None else leaf
-    method = read_method(engine, options, n_bags)
+    check_ensemble(ensemble, options)
+    parameters = inspect.signature(infer).parameters
+    method = read_method(engine, options, ensemble, parameters=parameters)
     return infer_prepared(
         as_table(X),
         read_target(y, leaf),
@@ -149,21 +149,6 @@ def infer(
         verbose=verbose,
         started=started,
     )
-
-
-@dataclass(frozen=True)
-class Method:
-    """An engine with its options, as they were read; and the bags, if the posterior is bagged."""
-
-    engine: Engine[Any]
-    options: Any
-    bags: BagOptions | None = None
-
-    def infer(self, rows: Rows, score: Score, run: Run) -> TreePosterior:
-        """Infer the posterior, or the average of the posteriors of bags."""
-        if self.bags is None:
-            return self.engine.infer(rows, score, run, self.options)
-        return infer_bagged(self.engine, rows, score, run, self.options, self.bags)
 
 
 def infer_prepared(
@@ -251,24 +236,6 @@ def infer_at_best_temperature(method: Method, rows: Rows, score: Score, run: Run
 def warm_up(method: Method, rows: Rows, score: Score, run: Run) -> None:
     """Compile what several runs that share the time need, lest the first one loses it."""
     leave_one_out(compile_engine(method.engine, rows, score, run, method.options))
-
-
-def read_method(
-    engine: str, options: Mapping[str, Any], n_bags: int | None = None, *, parameter: str = "engine"
-) -> Method:
-    """Read what a user says of the engine; refuse what it does not have or cannot use.
-
-    ``parameter`` is the name under which the user gave the engine.
-    """
-    found = find_engine(engine, parameter)
-    parameters = inspect.signature(infer).parameters
-    check_option_names(found, options, parameters, also=() if n_bags is None else BAG_ONLY)
-    own = {name: value for name, value in options.items() if name not in BAG_ONLY}
-    if n_bags is None:
-        return Method(found, found.read_options(own))
-    of_bags = {name: options[name] for name in BAG_ONLY if name in options}
-    own = {**BAG_DEFAULTS.get(engine, {}), **own}
-    return Method(found, found.read_options(own), BagOptions(n_bags, **of_bags))
 
 
 def remaining_budget(

@@ -154,7 +154,7 @@ def check_question(by: str, engine: str, options: dict[str, Any]) -> None:
         raise ValueError(
             "engine='mcmc' does not estimate the evidence; give by='score' or another engine."
         )
-    for name in ("leaf", "classes", "n_bags"):
+    for name in ("leaf", "classes", "ensemble"):
         if options.get(name) is not None:
             raise ValueError(f"{name}={options[name]!r} cannot be selected with; leave it out.")
     if by == "evidence" and options.get("temperature", 1.0) != 1.0:

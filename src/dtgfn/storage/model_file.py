@@ -18,6 +18,7 @@ from dtgfn.data.tables import listing
 from dtgfn.engines.registry import ENGINES
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN, PosteriorEstimator
+from dtgfn.inference.method import ENSEMBLES
 from dtgfn.posterior.prediction import WEIGHTINGS
 from dtgfn.storage.detector_archive import detector_to_arrays, detector_to_meta, restore_detector
 from dtgfn.storage.limits import check_draws
@@ -140,7 +141,16 @@ def _params_from_json(params: dict[str, Any], kind: type[Estimator]) -> dict[str
 
 
 def _with_moved(params: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters with those that older files have by themselves among the options."""
+    """Return parameters with those that older files have by themselves among the options.
+
+    Bags were a number, None for no bags.
+    """
+    if "n_bags" in params:
+        n_bags = params["n_bags"]
+        params = {name: value for name, value in params.items() if name != "n_bags"}
+        if n_bags is not None:
+            options = {**(params["options"] or {}), "n_bags": n_bags}
+            params |= {"ensemble": "bags", "options": options}
     kept = {name: value for name, value in params.items() if name not in MOVED}
     chosen = {name: params[name] for name in MOVED if params.get(name, MOVED[name]) != MOVED[name]}
     return {**kept, "options": {**chosen, **(params["options"] or {})}} if chosen else kept
@@ -151,6 +161,8 @@ def _check_params(params: dict[str, Any]) -> None:
     check_choice("inference", params["inference"], tuple(ENGINES))
     if not isinstance(params["options"], dict | None):
         raise ValueError("it has options that are none")
+    if "ensemble" in params:
+        check_choice("ensemble", params["ensemble"], (None, *ENSEMBLES))
     if "weighting" in params:
         check_choice("weighting", params["weighting"], WEIGHTINGS)
     check_flag("leaf_draws", (params["options"] or {}).get("leaf_draws", False))

@@ -49,7 +49,7 @@ def fit_estimator(
 def fit_default(
     rows: TrainingRows, seed: int, *, tree: str | None = None, **parameters: Any
 ) -> FittedEstimator:
-    """Fit ``DTGFNClassifier(**parameters)``, ``n_steps`` being one of its options."""
+    """Fit ``DTGFNClassifier(**parameters)``, ``n_steps`` and ``n_bags`` being options of it."""
     model = DTGFNClassifier(n_jobs=1, random_state=seed, **_with_options(parameters))
     return fit_estimator(model, rows, tree)
 
@@ -83,11 +83,12 @@ def fit_paper_scaled(
 
 
 def _with_options(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Put the number of steps, a setting of its own here, among the options."""
-    if "n_steps" not in parameters:
-        return parameters
-    kept = {name: value for name, value in parameters.items() if name != "n_steps"}
-    return {**kept, "options": {"n_steps": parameters["n_steps"], **kept.get("options", {})}}
+    """Put the numbers of steps and of bags, settings of their own here, among the options."""
+    moved = {name: parameters[name] for name in ("n_steps", "n_bags") if name in parameters}
+    kept = {name: value for name, value in parameters.items() if name not in moved}
+    if "n_bags" in moved:
+        kept["ensemble"] = "bags"
+    return {**kept, "options": {**moved, **kept.get("options", {})}} if moved else kept
 
 
 def fit_bagged(
