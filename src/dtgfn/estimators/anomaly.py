@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.arrays import Floats
+from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import RunLimits, check_integer, check_range, check_run, check_weights
 from dtgfn._support.progress import progress_bar
 from dtgfn.anomaly.background import Background, choose_views, fit_background, locate_cells
@@ -25,7 +26,6 @@ from dtgfn.diagnostics.judgement import UntrustworthyFit
 from dtgfn.engines.registry import find_engine
 from dtgfn.estimators.base import TableEstimator
 from dtgfn.estimators.explained import make_report
-from dtgfn.inference.infer import remaining_budget
 from dtgfn.inference.method import read_method
 from dtgfn.trees.score import SplitPenalty
 

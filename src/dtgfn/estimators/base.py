@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from typing import Any
 
@@ -22,7 +23,10 @@ from dtgfn.estimators.explained import ExplainedEstimator
 from dtgfn.inference.extend import extend_prepared
 from dtgfn.inference.infer import infer_prepared
 from dtgfn.inference.method import ENSEMBLE_OPTIONS, check_ensemble, read_method
+from dtgfn.inference.sums import infer_sum_prepared, read_sum_options, summable
 from dtgfn.posterior.prediction import TREES, WEIGHTINGS, Predictor
+from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.posterior.sum_prediction import SumPredictor
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.leaf_models import LeafModel
@@ -30,6 +34,11 @@ from dtgfn.trees.score import SplitPenalty
 
 OPTIONS_OF_ONE_RUN = ("callbacks", "checkpoint", "policy")  # of training; no part of a model
 OPTIONS_OF_ONE_TABLE = ("checkpoint", "policy")
+# Parameters of the posterior over single trees, which a sum of trees has no use for.
+NOT_OF_SUMS = (
+    "inference", "leaf_concentration", "mean_strength", "noise_shape", "noise_share",
+    "split_penalty", "temperature", "weighting", "n_trees", "warm_start",
+)  # fmt: skip
 
 
 class TableEstimator(BaseEstimator):  # type: ignore[misc]
@@ -78,7 +87,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     verbose: bool
     warm_start: bool
     options: dict[str, Any] | None
-    posterior_: TreePosterior
+    posterior_: TreePosterior | SumPosterior
     # Options that this estimator itself knows, beside those of its engine.
     _own_options: tuple[str, ...] = ()
 
@@ -109,6 +118,9 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     ) -> None:
         """Run the engine on a table and target that were read, and keep what it finds."""
         started = time.monotonic()
+        if self.ensemble == "sum":
+            self._infer_sum(table, y, sample_weight, leaf, classes, started)
+            return
         options = self._engine_options()
         posterior = infer_prepared(
             table,
@@ -122,6 +134,34 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             split_penalty=self.split_penalty,
             temperature=temperature,
             n_trees=self.n_trees,
+            sample_weight=sample_weight,
+            time_budget=self.time_budget,
+            n_jobs=self.n_jobs,
+            random_state=self._seed(),
+            verbose=self.verbose,
+            started=started,
+        )
+        self._keep(posterior)
+
+    def _infer_sum(
+        self,
+        table: Table,
+        y: npt.NDArray[Any],
+        sample_weight: npt.ArrayLike | None,
+        leaf: LeafModel,
+        classes: npt.ArrayLike | None,
+        started: float,
+    ) -> None:
+        """Sample sums of trees, and keep them."""
+        posterior = infer_sum_prepared(
+            table,
+            y,
+            read_sum_options(self.options or {}),
+            leaf=summable(leaf),
+            classes=classes,
+            max_depth=self.max_depth,
+            n_thresholds=self.n_thresholds,
+            binning=self.binning,
             sample_weight=sample_weight,
             time_budget=self.time_budget,
             n_jobs=self.n_jobs,
@@ -166,9 +206,13 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             ) from None
         return int(generator.randint(np.iinfo(np.int32).max))
 
-    def _keep(self, posterior: TreePosterior) -> None:
+    def _keep(self, posterior: TreePosterior | SumPosterior) -> None:
         """Take a posterior as the fitted one, ready to predict by all trees and by the best."""
         self.posterior_ = posterior
+        self._sums: SumPredictor | None = None
+        if isinstance(posterior, SumPosterior):
+            self._sums = SumPredictor(posterior, self.n_jobs)
+            return
         self._predictors: dict[str | None, Predictor] = {
             tree: Predictor(posterior, self.weighting, tree, self.n_jobs) for tree in TREES
         }
@@ -176,6 +220,11 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     def _predictor(self, tree: str | None = None) -> Predictor:
         """What predicts by all sampled trees, or by the best one."""
         check_is_fitted(self, "posterior_")
+        if isinstance(self.posterior_, SumPosterior):
+            raise ValueError(
+                f"tree={tree!r} is of a posterior over single trees, but this model is a sum of "
+                "trees; leave it out, or fit with ensemble=None."
+            )
         made = self._predictors[tree] if tree in TREES else None
         chosen = self.posterior_, self.weighting, tree, self.n_jobs
         if made is None or not made.is_of(*chosen):  # something was set since the fit
@@ -185,7 +234,8 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the predictors, which ``__setstate__`` makes again."""
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_predictors"}
+        made_again = ("_predictors", "_sums")
+        return {name: value for name, value in state.items() if name not in made_again}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Be ready to predict again."""
@@ -218,9 +268,23 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
                     f"{name}={value!r} is for inference='gfn', not {self.inference!r}; leave it "
                     "out, or choose that engine."
                 )
-        check_ensemble(self.ensemble, options)
+        check_ensemble(self.ensemble, options, engine.option_names)
+        if self.ensemble == "sum":
+            self._check_sum_parameters()
+            read_sum_options(options)
+            return
         own = (*ENSEMBLE_OPTIONS, *self._own_options)
         check_option_names(engine, options, self.get_params(deep=False), also=own)
+
+    def _check_sum_parameters(self) -> None:
+        """Refuse what was set but means nothing for a sum of trees."""
+        usual = inspect.signature(type(self)).parameters
+        for name in NOT_OF_SUMS:
+            if name in usual and getattr(self, name) != usual[name].default:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} is for single trees and bags, not for "
+                    "ensemble='sum'; leave it out, or choose another ensemble."
+                )
 
     def _engine_options(self) -> dict[str, Any]:
         """What the engine takes beyond what all of them do."""

@@ -17,7 +17,7 @@ from dtgfn.data.tables import listing
 from dtgfn.data.targets import check_classes, check_labels
 from dtgfn.data.thresholds import Binning
 from dtgfn.estimators.base import PosteriorEstimator, streams
-from dtgfn.posterior.label_shift import ClassPrior, average_shifted
+from dtgfn.posterior.label_shift import ClassPrior, average_shifted, prior_ratios
 from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
 from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import SplitPenalty
@@ -231,7 +231,11 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         taken to be that frequent where the rows come from; the sampled trees are averaged,
         unsharpened.
         """
-        codes, predictor = self._codes(X), self._predictor(tree)
+        codes = self._codes(X)
+        if self._sums is not None and tree is None:
+            shares = None if class_prior is None else self._class_ratios(class_prior)
+            return self._sums.average(codes, shares)
+        predictor = self._predictor(tree)
         if class_prior is not None and self._leaf_draws:
             raise ValueError(
                 "class_prior is for the means of leaves, not for draws; fit without the option "
@@ -258,12 +262,20 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
 
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Bounds [n, C, 2] that hold each P(class | x) with probability ``level`` (unsharpened)."""
+        if self._sums is not None and tree is None:
+            return self._sums.interval(self._codes(X), level)
         bounds = credible_interval(self._predictor(tree), self._codes(X), level)
         return np.stack(bounds, axis=-1)
 
     def predict_uncertainty(self, X: Any, tree: str | None = None) -> Uncertainty:
         """Entropy ``total`` [n] of the class in nats and its parts, ``noise`` and ``model``."""
+        if self._sums is not None and tree is None:
+            return self._sums.class_uncertainty(self._codes(X))
         return uncertainty(self._predictor(tree), self._codes(X))
+
+    def _class_ratios(self, class_prior: ClassPrior) -> Floats:
+        """How much more frequent each class [C] is said to be than it was in training."""
+        return prior_ratios(class_prior, self.posterior_.rows, self.classes_)
 
     def _class_weighted(
         self, labels: npt.NDArray[Any], sample_weight: npt.ArrayLike | None

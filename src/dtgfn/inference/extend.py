@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats
+from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_run, check_seed, check_weights
 from dtgfn._support.json_values import none_if_nan
 from dtgfn._support.progress import progress_bar
@@ -20,13 +21,8 @@ from dtgfn.data.targets import MAX_WEIGHT
 from dtgfn.diagnostics.judgement import warn_if_untrustworthy
 from dtgfn.engines.contract import Run
 from dtgfn.engines.registry import ENGINES
-from dtgfn.inference.infer import (
-    check_length,
-    encode_target,
-    read_target,
-    remaining_budget,
-)
 from dtgfn.inference.method import read_method
+from dtgfn.inference.training_data import check_length, encode_target, read_target
 from dtgfn.posterior.importance_weights import effective_sample_size
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums

@@ -5,18 +5,16 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.progress import progress_bar
-from dtgfn.data.binning import Binner, encode, fit_binner
-from dtgfn.data.tables import Table, as_table, take
-from dtgfn.data.targets import MAX_WEIGHT, as_target, check_classes, check_numbers, encode_labels
+from dtgfn.data.tables import Table, as_table
 from dtgfn.data.thresholds import Binning
 from dtgfn.diagnostics.judgement import (
     UntrustworthyFit,
@@ -24,15 +22,17 @@ from dtgfn.diagnostics.judgement import (
     warn_if_untrustworthy,
 )
 from dtgfn.engines.contract import Run
+from dtgfn.engines.registry import find_engine
 from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.bagging import out_of_bag
 from dtgfn.inference.method import Method, check_ensemble, read_method
+from dtgfn.inference.sums import infer_sum_prepared, read_sum_options, summable
 from dtgfn.inference.temperature import choose_temperature, leave_one_out
+from dtgfn.inference.training_data import make_training_data, read_target
+from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, fit_dirichlet, fit_normal
+from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel
 from dtgfn.trees.score import Rows, Score, SplitPenalty, make_score
-
-MOMENT = 0.25  # seconds
 
 
 def infer(
@@ -56,7 +56,7 @@ def infer(
     random_state: int | np.random.Generator | None = None,
     verbose: bool = False,
     **options: Any,
-) -> TreePosterior:
+) -> TreePosterior | SumPosterior:
     """Infer the posterior over decision trees of a table.
 
     Parameters
@@ -83,8 +83,10 @@ def infer(
         Prior over structures; "mdl" is log 4 + log columns + log n_thresholds nats per split.
     temperature : float or "auto"
         The target is R^(1/temperature); "auto" chooses it by the leave-one-out log score.
-    ensemble : "bags" or None
-        Average posteriors of resampled rows and columns instead, see ``dtgfn.infer_bagged``.
+    ensemble : "bags", "sum" or None
+        "bags" averages posteriors of resampled rows and columns instead, see
+        ``dtgfn.infer_bagged``. "sum" samples sums of trees, which predict best; ``engine`` and
+        the prior of single trees do not matter then.
     n_trees : int
         Posterior samples to draw.
     sample_weight : array [n] or None
@@ -109,7 +111,8 @@ def infer(
     Returns
     -------
     TreePosterior
-        Trees with their weights, the evidence, and how the inference went.
+        Trees with their weights, the evidence, and how the inference went; of ``ensemble="sum"``
+        a ``SumPosterior``.
 
     Examples
     --------
@@ -127,7 +130,24 @@ def infer(
         )
     started = time.monotonic()
     leaf = DirichletLeaf(1, leaf_concentration) if leaf is None else leaf
-    check_ensemble(ensemble, options)
+    check_ensemble(ensemble, options, find_engine(engine).option_names)
+    if ensemble == "sum":
+        return infer_sum_prepared(
+            as_table(X),
+            read_target(y, leaf),
+            read_sum_options(options),
+            leaf=summable(leaf),
+            classes=classes,
+            max_depth=max_depth,
+            n_thresholds=n_thresholds,
+            binning=binning,
+            sample_weight=sample_weight,
+            time_budget=time_budget,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            started=started,
+        )
     parameters = inspect.signature(infer).parameters
     method = read_method(engine, options, ensemble, parameters=parameters)
     return infer_prepared(
@@ -238,21 +258,6 @@ def warm_up(method: Method, rows: Rows, score: Score, run: Run) -> None:
     leave_one_out(compile_engine(method.engine, rows, score, run, method.options))
 
 
-def remaining_budget(
-    time_budget: float | None, spent: float, at_least: float = 0.1
-) -> float | None:
-    """Seconds of a budget that preparing has left, rounded to be read; moments do not count.
-
-    ``at_least`` is the share that is left in any case.
-
-    >>> remaining_budget(10.0, 1.27), remaining_budget(10.0, 0.01), remaining_budget(10.0, 30.0)
-    (8.7, 10.0, 1.0)
-    """
-    if time_budget is None or spent < MOMENT:
-        return time_budget
-    return max(round(time_budget - spent, 1), at_least * time_budget)
-
-
 def warn_if_cut_short(posterior: TreePosterior, time_budget: float | None) -> None:
     """Warn of bags that were left out because the time was too short."""
     diagnostics = posterior.diagnostics
@@ -285,89 +290,3 @@ def check_temperature(temperature: object, leaf: LeafModel, options: Any) -> Non
             "temperature='auto' trains once for each temperature, so there is no one checkpoint; "
             "leave it out, or give a temperature."
         )
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """Coded rows with what gives them meaning; classes [C] is None unless leaves hold classes."""
-
-    rows: Rows
-    binner: Binner
-    leaf: LeafModel
-    classes: npt.NDArray[Any] | None
-
-
-def make_training_data(
-    table: Table,
-    target: npt.NDArray[Any],
-    leaf: LeafModel,
-    *,
-    binning: Binning = "uniform",
-    n_thresholds: int = 99,
-    sample_weight: npt.ArrayLike | None = None,
-    classes: npt.ArrayLike | None = None,
-) -> TrainingData:
-    """Code a table, and a target that ``read_target`` has read; rows of weight zero are absent.
-
-    ``leaf`` is a model of which only the prior matters: the classes of a ``DirichletLeaf``,
-    location and scale of a ``NormalLeaf`` come from the target. Others see it as it is.
-    ``classes`` names all classes where the target may lack some.
-
-    Examples
-    --------
-    >>> from dtgfn.data.tables import as_table
-    >>> table, labels = as_table([[1.0], [2.0], [3.0]]), np.array(["no", "yes", "yes"])
-    >>> data = make_training_data(table, labels, DirichletLeaf(1))
-    >>> data.classes.tolist(), data.rows.target.tolist()
-    (['no', 'yes'], [0, 1, 1])
-
-    """
-    check_length(table, target)
-    binner = fit_binner(
-        table, binning=binning, n_thresholds=n_thresholds, sample_weight=sample_weight
-    )
-    weight: Floats = np.ones(table.n_rows)
-    if sample_weight is not None:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-        if weight.sum() > MAX_WEIGHT:
-            raise ValueError(
-                f"sample_weight sums to {weight.sum():g}, more than {MAX_WEIGHT:g} rows' worth; "
-                "divide it by a constant (a weight counts as that many rows)."
-            )
-        present = weight > 0
-        table, target, weight = take(table, present), target[present], weight[present]
-    known = None
-    if isinstance(leaf, DirichletLeaf):
-        known = np.unique(target if classes is None else np.asarray(classes))
-        leaf = fit_dirichlet(leaf, known)
-    elif isinstance(leaf, NormalLeaf):
-        leaf = fit_normal(leaf, target, weight)
-    rows = Rows(encode(binner, table), encode_target(target, leaf, known), weight)
-    return TrainingData(rows, binner, leaf, known)
-
-
-def check_length(table: Table, target: npt.NDArray[Any]) -> None:
-    """Refuse a target that does not have one value per row."""
-    if target.shape != (table.n_rows,):
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: X has {table.n_rows} "
-            f"rows, but y has shape {target.shape}; give one value per row."
-        )
-
-
-def read_target(y: Any, leaf: LeafModel) -> npt.NDArray[Any]:
-    """Return a user's target as the leaf model takes it: class labels, or finite numbers [n]."""
-    target = as_target(y)
-    return check_classes(target) if isinstance(leaf, DirichletLeaf) else check_numbers(target)
-
-
-def encode_target(
-    target: npt.NDArray[Any], leaf: LeafModel, classes: npt.NDArray[Any] | None
-) -> Int32s | Floats:
-    """Targets as the leaf model sums them [n]: indices of classes, numbers in its own units."""
-    if isinstance(leaf, DirichletLeaf):
-        assert classes is not None, "leaves of classes have classes"
-        return encode_labels(target, classes)
-    if isinstance(leaf, NormalLeaf):
-        return np.asarray((target - leaf.location) / leaf.scale)
-    return target

@@ -13,12 +13,16 @@ from typing import Any
 from dtgfn._support.checks import check_choice
 from dtgfn.engines.contract import Engine, Run
 from dtgfn.engines.registry import check_option_names, find_engine
+from dtgfn.engines.sums.settings import OPTION_NAMES
 from dtgfn.inference.bagging import BAG_DEFAULTS, infer_bagged
 from dtgfn.inference.resampling import BagOptions
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.score import Rows, Score
 
-ENSEMBLES: dict[str, tuple[str, ...]] = {"bags": ("n_bags", "column_share")}
+ENSEMBLES: dict[str, tuple[str, ...]] = {
+    "bags": ("n_bags", "column_share"),
+    "sum": OPTION_NAMES,
+}
 ENSEMBLE_OPTIONS = tuple(name for names in ENSEMBLES.values() for name in names)
 
 
@@ -37,12 +41,19 @@ class Method:
         return infer_bagged(self.engine, rows, score, run, self.options, self.bags)
 
 
-def check_ensemble(ensemble: str | None, options: Mapping[str, Any]) -> None:
-    """Refuse an ensemble that is not known, and options of one that was not asked for."""
+def check_ensemble(
+    ensemble: str | None, options: Mapping[str, Any], of_engine: Collection[str] = ()
+) -> None:
+    """Refuse an ensemble that is not known, and options of one that was not asked for.
+
+    ``of_engine`` are options that the engine has itself.
+    """
     check_choice("ensemble", ensemble, (None, *ENSEMBLES))
     for other, names in ENSEMBLES.items():
         for name in names:
-            if other != ensemble and name in options:
+            if other == ensemble or name in ENSEMBLES.get(ensemble or "", of_engine):
+                continue
+            if name in options:
                 raise ValueError(
                     f"{name}={options[name]!r} is for ensemble={other!r}; leave it out, or choose "
                     "that ensemble."

@@ -26,6 +26,7 @@ from dtgfn.data.tables import listing
 from dtgfn.posterior.prediction import CountedTrees, Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.flat_trees import average
+from dtgfn.trees.score import Rows
 
 ClassPrior = str | Mapping[Any, float]
 
@@ -59,11 +60,15 @@ def shift_labels(
     parameters = counted.parameters  # refuses leaves that hold no classes
     n_classes = parameters.shape[1]
     classes = np.arange(n_classes) if posterior.classes is None else posterior.classes
-    wanted = _shares(class_prior, classes)
-    rows = posterior.rows
-    seen = np.bincount(rows.target.astype(np.int64), weights=rows.weight, minlength=n_classes)
-    times = np.divide(wanted * seen.sum(), seen, out=np.zeros(n_classes), where=seen > 0)
+    times = prior_ratios(class_prior, posterior.rows, classes)
     return replace(counted, sums=counted.sums * times)
+
+
+def prior_ratios(class_prior: ClassPrior, rows: Rows, classes: npt.NDArray[Any]) -> Floats:
+    """How many times as frequent as in training each class [C] is said to be; 0 without a row."""
+    wanted = _shares(class_prior, classes)
+    seen = np.bincount(rows.target.astype(np.int64), weights=rows.weight, minlength=len(classes))
+    return np.divide(wanted * seen.sum(), seen, out=np.zeros(len(classes)), where=seen > 0)
 
 
 def _shares(class_prior: ClassPrior, classes: npt.NDArray[Any]) -> Floats:

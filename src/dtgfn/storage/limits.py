@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from dtgfn._support.arrays import UInt64s
+from dtgfn._support.memory import gigabytes
 from dtgfn._support.parallel import run_at_once
-from dtgfn.engines.exact.budget import gigabytes
 from dtgfn.engines.rowsets.graph import count_edges, make_row_sets
 from dtgfn.engines.rowsets.problem import Problem
 from dtgfn.trees.batch import TreeBatch, distinct_trees

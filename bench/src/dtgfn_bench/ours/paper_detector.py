@@ -16,7 +16,7 @@ from dtgfn._support.arrays import Floats, Int64s
 from dtgfn.data.tables import as_table
 from dtgfn.engines.contract import Run
 from dtgfn.engines.gfn.engine import ENGINE
-from dtgfn.inference.infer import TrainingData, make_training_data
+from dtgfn.inference.training_data import TrainingData, make_training_data
 from dtgfn.posterior.prediction import Predictor
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import DirichletLeaf

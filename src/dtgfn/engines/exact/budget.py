@@ -6,7 +6,6 @@ What a run will need is guessed from random walks down the graph before that is 
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Bools, Int32s
+from dtgfn._support.memory import gigabytes
 from dtgfn._support.parallel import Runner, run_at_once, run_parallel, run_serial
 from dtgfn._support.progress import Progress
 from dtgfn.engines.contract import BudgetExceeded
@@ -52,14 +52,6 @@ SECONDS_PER_PAIR = 1e-8  # of cuts, where nothing can be timed
 SECONDS_PER_CELL = 5e-9  # of rows and sums at the nodes of a tree
 
 
-def available_memory() -> int:
-    """Bytes of memory that are free now; 4 GiB where the system does not tell."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 4 << 30
-
-
 def duration(seconds: float) -> str:
     """Say a time as a person would.
 
@@ -74,15 +66,6 @@ def duration(seconds: float) -> str:
         return f"{seconds / 3600:.1f} h"
     days = seconds / 86400
     return f"{days:.1f} days" if days < 730 else f"{days / 365:,.0f} years"
-
-
-def gigabytes(n_bytes: float) -> str:
-    """Say a size in GB (or MB).
-
-    >>> gigabytes(3.2e9), gigabytes(5e6)
-    ('3.2 GB', '5 MB')
-    """
-    return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.0f} MB"
 
 
 @dataclass

@@ -11,6 +11,7 @@ import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.checks import check_count
+from dtgfn._support.memory import available_memory
 from dtgfn._support.parallel import Runner, Threads, count_threads, run_at_once
 from dtgfn._support.progress import silent
 from dtgfn.engines.contract import PREPARING, Run
@@ -18,7 +19,6 @@ from dtgfn.engines.exact.averaging import average_predictions
 from dtgfn.engines.exact.budget import (
     Budget,
     CostEstimate,
-    available_memory,
     estimate_cost,
     refuse_if_hopeless,
 )

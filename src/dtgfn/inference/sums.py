@@ -1,0 +1,108 @@
+"""From a table to the posterior over sums of trees: ``ensemble="sum"``."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dtgfn._support.budgets import remaining_budget
+from dtgfn._support.checks import check_integer, check_run, check_seed
+from dtgfn._support.progress import progress_bar
+from dtgfn.data.tables import Table
+from dtgfn.data.thresholds import Binning
+from dtgfn.diagnostics.judgement import UntrustworthyFit, levels_to_caller
+from dtgfn.engines.contract import Run
+from dtgfn.engines.sums.engine import infer_sums
+from dtgfn.engines.sums.settings import OPTION_NAMES, SumOptions
+from dtgfn.inference.training_data import make_training_data
+from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.trees.batch import MAX_DEPTH
+from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf
+
+FEW_SWEEPS = 20  # below which a chain has hardly left its start
+
+
+def read_sum_options(options: Mapping[str, Any]) -> SumOptions:
+    """Read options of sums; refuse those that are none."""
+    for name in options:
+        if name not in OPTION_NAMES:
+            raise ValueError(
+                f"{name!r} is not an option of ensemble='sum'; it has {', '.join(OPTION_NAMES)}."
+            )
+    return SumOptions(**options)
+
+
+def summable(leaf: LeafModel) -> DirichletLeaf | NormalLeaf:
+    """Return a leaf model; refuse leaves that hold neither classes nor numbers."""
+    if not isinstance(leaf, DirichletLeaf | NormalLeaf):
+        raise ValueError(
+            f"ensemble='sum' is for classes and numbers, not for leaves that are "
+            f"{type(leaf).__name__}; leave the ensemble out."
+        )
+    return leaf
+
+
+def infer_sum_prepared(
+    table: Table,
+    target: npt.NDArray[Any],
+    options: SumOptions,
+    *,
+    leaf: DirichletLeaf | NormalLeaf,
+    classes: npt.ArrayLike | None = None,
+    max_depth: int,
+    n_thresholds: int,
+    binning: Binning,
+    sample_weight: npt.ArrayLike | None,
+    time_budget: float | None,
+    n_jobs: int | None,
+    random_state: int | np.random.Generator | None,
+    verbose: bool,
+    started: float,
+) -> SumPosterior:
+    """Infer from what is already read; of ``leaf`` only matters whether it holds classes.
+
+    All else is as in ``infer``; ``started`` is when reading began (``time.monotonic``).
+    """
+    _, time_budget, n_jobs = check_run(1, time_budget, n_jobs)
+    check_seed(random_state)
+    max_depth = check_integer("max_depth", max_depth, 0, MAX_DEPTH)
+    data = make_training_data(
+        table,
+        target,
+        leaf,
+        binning=binning,
+        n_thresholds=n_thresholds,
+        sample_weight=sample_weight,
+        classes=classes,
+    )
+    assert isinstance(data.leaf, DirichletLeaf | NormalLeaf), "leaves stay of their kind"
+    with progress_bar(verbose) as progress:
+        run = Run(
+            column=data.binner.feature_column.astype(np.int32),
+            n_columns=table.n_columns,
+            random_state=random_state,
+            time_budget=remaining_budget(time_budget, time.monotonic() - started),
+            n_jobs=n_jobs,
+            progress=progress,
+        )
+        posterior = infer_sums(data.rows, data.leaf, max_depth, run, options)
+    warn_if_short(posterior, time_budget)
+    return replace(posterior, binner=data.binner, classes=data.classes)
+
+
+def warn_if_short(posterior: SumPosterior, time_budget: float | None) -> None:
+    """Warn of chains that time ended before they had got anywhere."""
+    fewest = min(posterior.diagnostics["sweeps_per_chain"])
+    if fewest < FEW_SWEEPS and posterior.diagnostics["stopped_because"] == "time_budget":
+        warnings.warn(
+            f"time_budget={time_budget:g} s was enough for {fewest} sweeps of a chain only, where "
+            f"{FEW_SWEEPS} are few; allow more, or use fewer n_chains or n_summed.",
+            UntrustworthyFit,
+            stacklevel=levels_to_caller(),
+        )
