@@ -1,16 +1,37 @@
 """Sums of trees behind the estimators: what they lack is told in one sentence."""
 
+import pickle
+
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dtgfn
-from dtgfn import DTGFNClassifier, diagnostics, explain
+from dtgfn import DTGFNClassifier, DTGFNRegressor, diagnostics, explain
+from dtgfn.engines.contract import Run
+from dtgfn.engines.sums.engine import infer_sums
+from dtgfn.engines.sums.settings import SumOptions
+from dtgfn.trees.leaf_models import DirichletLeaf
+from dtgfn.trees.score import Rows, merge_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 FEW = {"n_summed": 4, "n_chains": 2, "n_sweeps": 10, "n_draws": 8}
 SUM = {"ensemble": "sum", "random_state": 0, "time_budget": None, "options": FEW}
 X = np.random.default_rng(0).normal(size=(60, 3))
 LABELS = np.where(X[:, 0] + X[:, 1] > 0, "yes", "no")
+
+
+QUICK = {**SUM, "max_depth": 3, "options": {**FEW, "n_summed": 10, "n_sweeps": 40, "n_draws": 20}}
+
+
+@parametrize_with_checks([DTGFNClassifier(**QUICK), DTGFNRegressor(**QUICK)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +111,80 @@ def test_options_of_sums_are_no_options_of_bags(name):
 def test_bags_keep_the_options_of_their_engine():
     few = {"n_bags": 2, "n_particles": 10, "n_sweeps": 2}
     DTGFNClassifier(ensemble="bags", inference="smc", options=few).fit(X, LABELS)
+
+
+TABLES = {
+    "one column": (X[:, :1], LABELS),
+    "constant columns": (np.ones((60, 2)), LABELS),
+    "two rows": (X[:2], ["no", "yes"]),
+    "one row": (X[:1], ["no"]),
+    "one class": (X, ["no"] * 60),
+    "three classes": (X, np.where(X[:, 2] > 0, "maybe", LABELS)),
+    "missing values": (np.where(X > 1, np.nan, X), LABELS),
+    "nothing but missing": (np.full((60, 1), np.nan), LABELS),
+    "categories": (pd.DataFrame({"a": [*"abcdef"] * 10, "b": X[:, 0], "c": X[:, 1] > 0}), LABELS),
+    "more columns than rows": (np.random.default_rng(1).normal(size=(60, 100)), LABELS),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_odd_tables_are_learned(name):
+    table, labels = TABLES[name]
+    model = DTGFNClassifier(**SUM).fit(table, labels)
+    probability = model.predict_proba(table)
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    assert probability.shape[1] == len(set(labels))
+    low, high = np.moveaxis(model.predict_interval(table), -1, 0)
+    assert (low <= high).all()
+    numbers = np.unique(labels, return_inverse=True)[1] + 0.5
+    mean, spread = DTGFNRegressor(**SUM).fit(table, numbers).predict(table, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (spread > 0).all()
+
+
+def test_rows_of_another_kind_are_predicted():
+    table = TABLES["categories"][0]
+    model = DTGFNClassifier(**SUM).fit(table, LABELS)
+    odd = pd.DataFrame({"a": ["new", None], "b": [np.nan, 1e308], "c": [True, False]})
+    assert np.isfinite(model.predict_proba(odd)).all()
+
+
+def test_a_weight_of_two_is_a_row_twice_and_of_zero_none():
+    weight = np.arange(60) % 3
+    twice = np.repeat(np.arange(60), weight)
+    for kind, y in ((DTGFNClassifier, LABELS), (DTGFNRegressor, X[:, 0])):
+        weighted, repeated = kind(**SUM).fit(X, y, weight), kind(**SUM).fit(X[twice], y[twice])
+        said = [model.predict_interval(X) for model in (weighted, repeated)]
+        np.testing.assert_allclose(*said, rtol=1e-9)
+
+
+def test_merged_rows_have_the_same_posterior():
+    """The engine itself: rows that are there four times, or once with a weight of four."""
+    codes = np.arange(40, dtype=np.uint16)[:, None] // 4
+    every = Rows(codes, (codes[:, 0] // 5).astype(np.int32), np.ones(40))
+    run = Run(column=np.zeros(1, dtype=np.int32), n_columns=1, n_jobs=1, random_state=0)
+    long = SumOptions(n_summed=5, n_chains=4, n_sweeps=1500, n_draws=2000)
+    said = [
+        dtgfn.SumPredictor(infer_sums(rows, DirichletLeaf(2), 3, run, long)).average(codes)
+        for rows in (every, merge_rows(every))
+    ]
+    assert np.abs(said[0] - said[1]).max() < 0.06
+
+
+def test_it_is_cloned_pickled_and_part_of_a_pipeline(model):
+    again = clone(model)
+    assert again.get_params() == model.get_params()
+    assert not hasattr(again, "posterior_")
+    thawed = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(thawed.predict_proba(X), model.predict_proba(X))
+    pipeline = make_pipeline(StandardScaler(), again).fit(X, LABELS)
+    assert pipeline.score(X, LABELS) > 0.8
+    assert cross_val_score(again, X, LABELS, cv=2).mean() > 0.7
+
+
+def test_what_means_nothing_for_sums_is_refused():
+    for given in ({"n_trees": 5}, {"temperature": 2.0}, {"inference": "exact"}):
+        with pytest.raises(ValueError, match="is for single trees and bags"):
+            DTGFNClassifier(**SUM, **given).fit(X, LABELS)
+    with pytest.raises(ValueError, match="'n_tree' is not an option of ensemble='sum'"):
+        DTGFNClassifier(**{**SUM, "options": {"n_tree": 5}}).fit(X, LABELS)

@@ -25,6 +25,7 @@ from dtgfn.inference.training_data import make_training_data
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.trees.batch import MAX_DEPTH
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf
+from dtgfn.trees.score import merge_rows
 
 
 def read_sum_options(options: Mapping[str, Any]) -> SumOptions:
@@ -90,7 +91,8 @@ def infer_sum_prepared(
             n_jobs=n_jobs,
             progress=progress,
         )
-        posterior = infer_sums(data.rows, data.leaf, max_depth, run, options)
+        # A weight of 2 is a row that is there twice, to the last bit.
+        posterior = infer_sums(merge_rows(data.rows), data.leaf, max_depth, run, options)
     warn_of_chains(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)
 
