@@ -105,7 +105,7 @@ class ExplainedEstimator:
         return make_report(self, X, y, title)
 
     def export(
-        self, format: str, *, trees: Which = "best", path: str | Path | None = None, **options: Any
+        self, format: str, *, trees: Which = None, path: str | Path | None = None, **options: Any
     ) -> Any:
         """Write trees as text, dot, mermaid, json, sklearn or onnx; see ``dtgfn.export``."""
         check_is_fitted(self, "posterior_")
