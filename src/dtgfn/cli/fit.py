@@ -84,6 +84,8 @@ def fit(
 
       dtgfn fit prices.csv --task regress --target price --out prices.dtgfn
 
+      dtgfn fit data.csv --target y --ensemble sum --out sum.dtgfn
+
       dtgfn fit normal.csv --task anomalies --n-trees 100 --out detector.dtgfn
 
     """

@@ -21,7 +21,7 @@ import typer
 from dtgfn.cli.options import MisuseError
 
 ENGINES = ("gfn", "exact", "mcmc", "smc")
-ENSEMBLES = ("bags",)
+ENSEMBLES = ("bags", "sum")
 TASKS = {
     "classify": "DTGFNClassifier",
     "regress": "DTGFNRegressor",
@@ -32,9 +32,10 @@ LEFT_OUT = {
     "verbose": "progress is shown anyway; --quiet and --json end it",
     "warm_start": "a command fits once; --checkpoint goes on with a training",
 }
-MODEL, LEAVES, RUN, TRAINING, ANOMALIES = (
+MODEL, LEAVES, SUMS, RUN, TRAINING, ANOMALIES = (
     "Trees and prior",
     "Leaves and averages",
+    "Sums of trees (--ensemble sum)",
     "Engine and run",
     "Training a GFlowNet (--inference gfn)",
     "Anomalies (--task anomalies)",
@@ -151,9 +152,16 @@ FLAGS = (
          "That guess, as a share of the variance of all rows (numbers)."),
     Flag("class_weight", OrNone(weights), LEAVES, "none",
          "balanced, or a weight for each class, as in yes=3,no=1 (classes)."),
-    Flag("ensemble", OrNone(str), LEAVES, "none", "Average posteriors of resampled rows and "
-         "columns instead.", ENSEMBLES),
+    Flag("ensemble", OrNone(str), LEAVES, "none", "bags averages posteriors of resampled rows and "
+         "columns instead, sum samples sums of trees.", ENSEMBLES),
     Flag("n_bags", OrNone(parse_int), LEAVES, "200", "Bags of rows and columns (--ensemble bags).",
+         option_of=("classify", "regress")),
+    Flag("n_summed", parse_int, SUMS, "50", "Trees in a sum.", option_of=("classify", "regress")),
+    Flag("n_chains", parse_int, SUMS, "4", "Chains; of --inference mcmc, too.",
+         option_of=tuple(TASKS)),
+    Flag("n_sweeps", parse_int, SUMS, "200", "How often each chain draws every tree; of "
+         "--inference smc the sweeps.", option_of=tuple(TASKS)),
+    Flag("n_draws", parse_int, SUMS, "200", "Sums to keep from all chains together.",
          option_of=("classify", "regress")),
     Flag("weighting", str, LEAVES, "importance", "How sampled trees are averaged.",
          ("importance", "uniform", "posterior")),

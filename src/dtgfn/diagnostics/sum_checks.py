@@ -2,6 +2,8 @@
 
 Chains of sums never agree on trees: many sums say the same. What they have to agree on is what
 they say of training rows, which is what R-hat and the number of independent draws are about here.
+Both are relative: where classes are told apart with certainty, log odds wander that hardly change
+a probability. So a fit is poor only if the chains' predictions are far apart, too.
 """
 
 from __future__ import annotations
@@ -10,11 +12,18 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from dtgfn.diagnostics.sampler_checks import Level, TrustItem, at_least, at_most, known
 from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.posterior.sum_prediction import SumPredictor
+from dtgfn.trees.leaf_models import NormalLeaf
 
 GOOD_R_HAT, MOST_R_HAT = 1.1, 1.5
 GOOD_DRAWS, LEAST_DRAWS = 100, 20
+GOOD_APART, MOST_APART = 0.02, 0.05  # of a probability
+NOISE_APART = 10.0  # times as far, in standard deviations of the noise, may numbers be
+MOST_ROWS = 500  # that are predicted to tell
 FEW_SWEEPS = 20  # below which a chain has hardly left its start
 
 
@@ -50,12 +59,28 @@ def sum_doubts(posterior: SumPosterior) -> list[str]:
 
 def clearly_disagree(posterior: SumPosterior) -> bool:
     """Whether chains say such different things that their average means little."""
-    return _numbers(posterior)[0] > MOST_R_HAT
+    return _numbers(posterior)[0] > MOST_R_HAT and chain_distance(posterior) > MOST_APART
+
+
+def chain_distance(posterior: SumPosterior) -> float:
+    """Standard deviation of a prediction over chains, on average over training rows.
+
+    Of class probabilities; of numbers in tenths of the noise's standard deviation.
+    """
+    rows = posterior.rows.codes
+    some = np.unique(np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(np.int64))
+    draws = SumPredictor(posterior).draws(rows[some])
+    numbers = np.unique(posterior.chain)
+    chains = [draws[:, posterior.chain == number].mean(axis=1) for number in numbers]
+    apart = float(np.std(chains, axis=0).mean())
+    if isinstance(posterior.leaf, NormalLeaf):
+        apart /= NOISE_APART * posterior.leaf.scale * math.sqrt(posterior.noise.mean())
+    return apart
 
 
 def _overall(posterior: SumPosterior) -> tuple[Level, str]:
     r_hat, draws, sweeps = _numbers(posterior)
-    if r_hat > MOST_R_HAT or sweeps < FEW_SWEEPS:
+    if clearly_disagree(posterior) or sweeps < FEW_SWEEPS:
         return "poor", (
             "Do not rely on this fit yet; allow more n_sweeps and a larger time_budget, or use "
             "fewer n_summed."
@@ -81,7 +106,10 @@ def sum_items(posterior: SumPosterior) -> list[TrustItem]:
         r_hat_text = f"{r_hat:.3f} on average, {diagnostics['r_hat_largest']:.3f} at most"
     if not math.isnan(draws):
         draws_text = f"{draws:,.0f} on average, {diagnostics['ess_smallest']:,.0f} at least"
-    accepted = diagnostics["acceptance"]
+    accepted, apart = diagnostics["acceptance"], chain_distance(posterior)
+    apart_text = f"{apart:.3f} of a probability"
+    if isinstance(posterior.leaf, NormalLeaf):
+        apart_text = f"{NOISE_APART * apart:.2f} of the noise"
     return [
         TrustItem(
             "r_hat",
@@ -89,9 +117,21 @@ def sum_items(posterior: SumPosterior) -> list[TrustItem]:
             known(r_hat),
             None,
             r_hat_text,
-            at_most(r_hat, GOOD_R_HAT, MOST_R_HAT),
+            "fair"
+            if r_hat > GOOD_R_HAT and apart <= MOST_APART
+            else at_most(r_hat, GOOD_R_HAT, MOST_R_HAT),
             "Whether the chains agree on what they say of training rows: 1 if they do, on average "
             f"it should be below {GOOD_R_HAT}.",
+        ),
+        TrustItem(
+            "apart",
+            "Distance of the chains",
+            apart,
+            None,
+            apart_text,
+            at_most(apart, GOOD_APART, MOST_APART),
+            "How far what the chains predict of training rows is apart, on average: the standard "
+            "deviation of a class probability, or of a number in units of the noise's.",
         ),
         TrustItem(
             "draws",

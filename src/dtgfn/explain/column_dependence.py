@@ -100,7 +100,7 @@ def partial_dependence(
     check_level(level)
     posterior = posterior_of(source)
     if isinstance(posterior, SumPosterior):
-        return _sum_dependence(posterior, column, X, level)
+        return sum_dependence(posterior, column, X, level)
     chosen = take_trees(source, "all")
     index = column_index(chosen.binner, column)
     codes, weight = _rows(posterior, chosen.binner, X)
@@ -113,14 +113,20 @@ def partial_dependence(
     return _frame(chosen.outputs, bins, _rows_inside(bins, codes, weight), mean, low, high)
 
 
-def _sum_dependence(
-    posterior: SumPosterior, column: str | int, X: Any, level: float
+def sum_dependence(
+    posterior: SumPosterior,
+    column: str | int,
+    X: Any,
+    level: float,
+    most_rows: int | None = None,
 ) -> pandas.DataFrame:
-    """What ``partial_dependence`` tells of sums of trees."""
+    """What ``partial_dependence`` tells of sums of trees, from so many rows at even steps."""
     binner = columns_of(posterior, posterior.summed.batch)
     bins = column_bins(binner, column_index(binner, column))
     codes, weight = _rows(posterior, binner, X)
-    asked = np.unique(np.linspace(0, len(codes) - 1, MOST_ROWS).round().astype(np.int64))
+    asked = np.unique(
+        np.linspace(0, len(codes) - 1, most_rows or MOST_ROWS).round().astype(np.int64)
+    )
     each = draw_dependence(
         SumPredictor(posterior), bins.features, bins.codes, codes[asked], weight[asked]
     )

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn.data.binning import Binner, ColumnSpec
-from dtgfn.posterior.of_model import Posterior
-from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.posterior.of_model import Posterior, leaf_of
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.leaf_models import DirichletLeaf
 
@@ -30,7 +29,7 @@ def columns_of(posterior: Posterior, trees: TreeBatch) -> Binner:
 
 def labels_of(posterior: Posterior) -> npt.NDArray[Any] | None:
     """The label of each class [C]; None if leaves hold something else."""
-    leaf = posterior.leaf if isinstance(posterior, SumPosterior) else posterior.score.leaf
+    leaf = leaf_of(posterior)
     if not isinstance(leaf, DirichletLeaf):
         return None
     return np.arange(leaf.n_classes) if posterior.classes is None else posterior.classes

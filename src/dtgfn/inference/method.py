@@ -12,7 +12,7 @@ from typing import Any
 
 from dtgfn._support.checks import check_choice
 from dtgfn.engines.contract import Engine, Run
-from dtgfn.engines.registry import check_option_names, find_engine
+from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.engines.sums.settings import OPTION_NAMES
 from dtgfn.inference.bagging import BAG_DEFAULTS, infer_bagged
 from dtgfn.inference.resampling import BagOptions
@@ -50,9 +50,10 @@ def check_ensemble(
     """
     check_choice("ensemble", ensemble, (None, *ENSEMBLES))
     own = {*ENSEMBLES.get(ensemble or "", ()), *(() if ensemble == "sum" else of_engine)}
+    of_engines = {name for engine in ENGINES.values() for name in engine.option_names}
     for other, names in ENSEMBLES.items():
         for name in names:
-            if name in options and name not in own:
+            if name in options and name not in own | of_engines:  # which the engine refuses
                 raise ValueError(
                     f"{name}={options[name]!r} is for ensemble={other!r}; leave it out, or choose "
                     "that ensemble."

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.leaf_models import LeafModel
 
 Posterior = TreePosterior | SumPosterior
 
@@ -34,6 +35,11 @@ def as_posterior(source: Any) -> TreePosterior:
     if isinstance(posterior, SumPosterior):
         raise TypeError(lacks_of_sums("single tree"))
     return posterior
+
+
+def leaf_of(posterior: Posterior) -> LeafModel:
+    """What the leaves of a posterior hold, or what its sums predict."""
+    return posterior.leaf if isinstance(posterior, SumPosterior) else posterior.score.leaf
 
 
 def lacks_of_sums(what: str) -> str:
