@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pandas
@@ -29,13 +30,15 @@ def _effects(X: Floats) -> Floats:
     return 1.5 * X[:, 0] + 2.0 * (X[:, 1] > 0.3) - 2.0 * bump + np.sin(3 * X[:, 3])
 
 
-def _endings(board: str, player: str) -> set[str]:
+@cache
+def _endings(board: str, player: str) -> frozenset[str]:
     """Boards on which a game that stands at this one can end."""
     if any(board[a] == board[b] == board[c] != "b" for a, b, c in LINES) or "b" not in board:
-        return {board}
+        return frozenset({board})
     other = "o" if player == "x" else "x"
     moves = [at for at in range(9) if board[at] == "b"]
-    return set().union(*(_endings(board[:at] + player + board[at + 1 :], other) for at in moves))
+    ends = (_endings(board[:at] + player + board[at + 1 :], other) for at in moves)
+    return frozenset().union(*ends)
 
 
 def tic_tac_toe() -> Made:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas
@@ -47,16 +47,15 @@ class Contender:
 
 
 class Prepared:
-    """A model that gets columns as ``prepare`` makes them: frame -> frame, learned in ``fit``."""
+    """A model that gets columns as ``prepare`` makes them; the training rows come first."""
 
-    def __init__(self, model: Any, prepare: Callable[[pandas.DataFrame], Any], **fit: Any) -> None:
+    def __init__(self, model: Any, prepare: Callable[[pandas.DataFrame], pandas.DataFrame]) -> None:
         self.model = model
         self.prepare = prepare
-        self.fit_options = fit
 
-    def fit(self, X: pandas.DataFrame, y: Any) -> Prepared:
+    def fit(self, X: pandas.DataFrame, y: Any) -> Self:
         """Fit to training rows."""
-        self.model.fit(self.prepare(X), y, **self.fit_options)
+        self.model.fit(self.prepare(X), y)
         return self
 
     def predict_proba(self, X: pandas.DataFrame) -> Floats:
@@ -93,10 +92,11 @@ def words(plain: pandas.DataFrame) -> list[str]:
 class CatBoosted(Prepared):
     """CatBoost, told which columns hold text."""
 
-    def fit(self, X: pandas.DataFrame, y: Any) -> Prepared:
+    def fit(self, X: pandas.DataFrame, y: Any) -> Self:
         """Fit to training rows."""
-        self.fit_options = {"cat_features": words(readable(X))}
-        return super().fit(X, y)
+        plain = self.prepare(X)
+        self.model.fit(plain, y, cat_features=words(plain))
+        return self
 
 
 def catboost(name: str) -> Make:
@@ -154,7 +154,7 @@ class Bart:
         self.of_classes = of_classes
         self.columns = rival(None, False)[0]
 
-    def fit(self, X: pandas.DataFrame, y: Any) -> Bart:
+    def fit(self, X: pandas.DataFrame, y: Any) -> Self:
         """Sample a chain, or one for each of more than two classes."""
         codes = self.columns.fit_transform(readable(X))
         if self.of_classes:
@@ -196,7 +196,7 @@ class Bagged:
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
-    def fit(self, X: pandas.DataFrame, y: Int64s) -> Bagged:
+    def fit(self, X: pandas.DataFrame, y: Int64s) -> Self:
         """Fit a bagged posterior for every penalty."""
         rows: Any = TrainingRows(X, y, int(y.max()) + 1, "")  # type: ignore[arg-type]
         settings: dict[str, Any] = dict(BAGGED)

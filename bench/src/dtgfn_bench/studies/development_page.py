@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas
 
 from dtgfn._support.arrays import Bools, Floats
 from dtgfn_bench.experiment import Record
@@ -64,8 +65,8 @@ def comparable(scores: Scores) -> Scores:
 
     Methods that have no number on ``ENOUGH`` of the tables are left out.
     """
-    shares = np.isfinite(np.nanmax(scores.values, axis=2)).mean(axis=0)
-    kept = np.flatnonzero(shares >= ENOUGH)
+    there = (np.isfinite(scores.values).sum(axis=2) > 0).sum(axis=0)
+    kept = np.flatnonzero(there >= ENOUGH * len(scores.tables))
     values = scores.values[:, kept]
     whole: Bools = np.asarray(np.isfinite(values).all(axis=1))  # [tables, seeds]
     rows = np.flatnonzero(whole.any(axis=1))
@@ -88,6 +89,8 @@ def write_tables(report: Report, records: Sequence[Record]) -> None:
     for metric in METRICS:
         write_metric(report, records, metric)
     write_metric(report, records, Metric("coverage", "coverage of 90 % intervals", "number"))
+    report.say("## Tables")
+    write_shapes(report)
     if failed:
         report.say("## Not measured")
         report.head("table", "method", "seed", "why")
@@ -153,6 +156,16 @@ def write_metric(report: Report, records: Sequence[Record], metric: Metric) -> N
         means = [float(np.nanmean(row)) if not np.isnan(row).all() else math.nan for row in values]
         shown = [_cell(mean, row, metric) for mean, row in zip(means, values, strict=True)]
         report.row(table, *shown)
+
+
+def write_shapes(report: Report) -> None:
+    """Size of every table, columns of words and with holes, and classes."""
+    report.head("table", "rows", "columns", "of words", "with holes", "classes")
+    for task in all_tasks():
+        X, y = task.load()
+        n_words = sum(not pandas.api.types.is_numeric_dtype(column) for _, column in X.items())
+        n_classes = y.nunique() if task.kind == "class" else "numbers"
+        report.row(task.name, *X.shape, n_words, int(X.isna().any().sum()), n_classes)
 
 
 def _cell(mean: float, seeds: Floats, metric: Metric) -> str:
