@@ -18,7 +18,8 @@ from sklearn.model_selection import KFold, train_test_split
 
 from dtgfn._support.arrays import Floats
 from dtgfn.evaluation import class_scores
-from dtgfn_bench.studies.development_methods import Contender, Make
+from dtgfn_bench.studies.development_methods import Contender
+from dtgfn_bench.studies.development_rivals import Make
 from dtgfn_bench.studies.forty_tables import Task
 
 MOST_ROWS = 20_000
