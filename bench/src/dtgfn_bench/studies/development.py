@@ -57,7 +57,7 @@ def measure_cell(cell: Cell) -> Record:
     """Measure one cell in this process; a missing library or a failure becomes a record too."""
     method = METHODS[cell.method]
     revisions = {"experiment": REVISION, "method": method.revision}
-    record = new_record(cell, key_of(cell), revisions, library_versions(method.needs))
+    record = new_record(cell, key_of(cell), revisions, library_versions((*method.needs, "dtgfn")))
     reason = missing_modules(method.needs, "dtgfn-bench[more]")
     if reason is not None:
         return replace(record, reason=reason)
