@@ -13,7 +13,6 @@ from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.parallel import ChunkSize, Flag
 from dtgfn.engines.sums.node_choice import Choice, SumTable
 from dtgfn.engines.sums.sweep import (
-    MIXER,
     NOISE,
     VARIANCE,
     Forest,
@@ -51,7 +50,7 @@ class Setup:
 
 @dataclass
 class Draw:
-    """One state of a chain: trees [S, M, N], their leaves' values, and numbers [3]."""
+    """One state of a chain: trees [S, M, N], their leaves' values, and numbers [2]."""
 
     size: Int32s
     feature: Int32s
@@ -138,10 +137,10 @@ def start_chain(setup: Setup, seed: int) -> SumChain:
         left=np.full(nodes, -1, dtype=np.int32),
         value=np.zeros(nodes),
         fit=np.zeros((setup.n_sums, n)),
-        numbers=np.zeros(3),
+        numbers=np.zeros(2),
         counts=np.zeros((2, 2), dtype=np.int64),
     )
-    forest.numbers[[NOISE, VARIANCE, MIXER]] = 1.0, variance, variance
+    forest.numbers[[NOISE, VARIANCE]] = 1.0, variance
     watched = np.unique(np.linspace(0, n - 1, WATCHED).astype(np.int64))
     return SumChain(
         setup, forest, np.zeros(3, dtype=np.int64), np.random.default_rng(seed), watched
@@ -182,7 +181,7 @@ def memory_of(setup: Setup, n_chains: int) -> int:
 
 
 def likely_active(per_column: Int64s, share: float) -> int:
-    """Features that a proposal looks at, but for one in many millions: mean and eight deviations."""
+    """Features that a proposal looks at at most, but for one in many millions."""
     if share >= 1:
         return int(per_column.sum())
     mean = share * per_column.sum()

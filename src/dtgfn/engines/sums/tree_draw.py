@@ -8,7 +8,8 @@ come to the same number, and acceptance to one.
 
 Only some columns are looked at: those that the current tree uses, and any other with probability
 ``q``. Drawing them is part of the step's own randomness, so the target becomes R x q^-(columns
-used) and every cut of the proposal is worth 1 / q more (``log_tilt``); a column used twice pays it back.
+used) and every cut of the proposal is worth 1 / q more (``log_tilt``); a column used twice pays it
+back.
 """
 
 from __future__ import annotations
