@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from dtgfn.posterior.moments import Variance as Variance
     from dtgfn.posterior.prediction import Predictor as Predictor
     from dtgfn.posterior.prediction import average_outputs as average_outputs
+    from dtgfn.posterior.sum_posterior import SumPosterior as SumPosterior
+    from dtgfn.posterior.sum_prediction import SumPredictor as SumPredictor
     from dtgfn.posterior.tree_posterior import TreePosterior as TreePosterior
     from dtgfn.posterior.uncertainty import Uncertainty as Uncertainty
     from dtgfn.posterior.uncertainty import credible_interval as credible_interval
@@ -79,10 +81,12 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "leave_one_out",
         ),
         "posterior.tree_posterior": ("TreePosterior",),
+        "posterior.sum_posterior": ("SumPosterior",),
         "posterior.prediction": (
             "Predictor",
             "average_outputs",
         ),
+        "posterior.sum_prediction": ("SumPredictor",),
         "posterior.uncertainty": (
             "Uncertainty",
             "credible_interval",

@@ -13,6 +13,7 @@ from dtgfn.diagnostics.judgement import verdict
 from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain.text import tree_text
+from dtgfn.posterior.of_model import as_posterior
 
 
 def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any
     """
     if isinstance(model, DTGFNAnomalyDetector):
         return _detector_summary(model)
-    posterior = model.posterior_
+    posterior = as_posterior(model)
     judged = verdict(posterior)
     inclusion = zip(model.binner_.column_names, posterior.column_inclusion, strict=True)
     return {

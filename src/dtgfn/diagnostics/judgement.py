@@ -33,6 +33,9 @@ from dtgfn.diagnostics.sampler_checks import (
     weight_doubts,
     weight_items,
 )
+from dtgfn.diagnostics.sum_checks import sum_doubts, sum_verdict
+from dtgfn.posterior.of_model import Posterior
+from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 
 GOOD_GAP, MOST_GAP = 0.1, 0.5  # nats
@@ -48,7 +51,7 @@ class UntrustworthyFit(UserWarning):
     """A fit whose own numbers say that its posterior may be off."""
 
 
-def trust(posterior: TreePosterior) -> list[str]:
+def trust(posterior: Posterior) -> list[str]:
     """Say what speaks against a fit, from what it knows itself; an empty list is no proof.
 
     Everything here is seen from trees that the sampler drew. A mode that it never draws leaves
@@ -57,7 +60,7 @@ def trust(posterior: TreePosterior) -> list[str]:
 
     Parameters
     ----------
-    posterior : TreePosterior
+    posterior : TreePosterior or SumPosterior
         Whose trees, weights and training rows.
 
     Returns
@@ -73,6 +76,8 @@ def trust(posterior: TreePosterior) -> list[str]:
     []
 
     """
+    if isinstance(posterior, SumPosterior):
+        return sum_doubts(posterior)
     doubts = [*weight_doubts(posterior), *frequency_doubts(posterior)]
     error = posterior.log_evidence_error
     if error > MOST_ERROR:
@@ -116,15 +121,15 @@ def levels_to_caller() -> int:
     return level
 
 
-def verdict(posterior: TreePosterior, exact: TreePosterior | None = None) -> dict[str, Any]:
+def verdict(posterior: Posterior, exact: TreePosterior | None = None) -> dict[str, Any]:
     """Return the overall level, its sentence, all doubts and all items as plain JSON values.
 
     Parameters
     ----------
-    posterior : TreePosterior
+    posterior : TreePosterior or SumPosterior
         Whose trees, weights and training rows.
     exact : TreePosterior or None
-        That of the exact engine, to hold it against.
+        That of the exact engine, to hold single trees against.
 
     Returns
     -------
@@ -139,6 +144,8 @@ def verdict(posterior: TreePosterior, exact: TreePosterior | None = None) -> dic
     'good'
 
     """
+    if isinstance(posterior, SumPosterior):
+        return sum_verdict(posterior)
     items, doubts = trust_items(posterior, exact), trust(posterior)
     level, sentence = _overall(posterior, items, doubts, exact)
     return {

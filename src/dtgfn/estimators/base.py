@@ -24,10 +24,10 @@ from dtgfn.inference.extend import extend_prepared
 from dtgfn.inference.infer import infer_prepared
 from dtgfn.inference.method import ENSEMBLE_OPTIONS, check_ensemble, read_method
 from dtgfn.inference.sums import infer_sum_prepared, read_sum_options, summable
+from dtgfn.posterior.of_model import Posterior, as_posterior
 from dtgfn.posterior.prediction import TREES, WEIGHTINGS, Predictor
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.sum_prediction import SumPredictor
-from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.leaf_models import LeafModel
 from dtgfn.trees.score import SplitPenalty
@@ -87,7 +87,6 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     verbose: bool
     warm_start: bool
     options: dict[str, Any] | None
-    posterior_: TreePosterior | SumPosterior
     # Options that this estimator itself knows, beside those of its engine.
     _own_options: tuple[str, ...] = ()
 
@@ -183,7 +182,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         options = self._engine_options()
         kept = {name: value for name, value in options.items() if name not in OPTIONS_OF_ONE_TABLE}
         posterior = extend_prepared(
-            self.posterior_,
+            as_posterior(self),
             table,
             y,
             read_method(self.inference, kept, parameter="inference").options,
@@ -206,7 +205,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             ) from None
         return int(generator.randint(np.iinfo(np.int32).max))
 
-    def _keep(self, posterior: TreePosterior | SumPosterior) -> None:
+    def _keep(self, posterior: Posterior) -> None:
         """Take a posterior as the fitted one, ready to predict by all trees and by the best."""
         self.posterior_ = posterior
         self._sums: SumPredictor | None = None
@@ -216,6 +215,11 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         self._predictors: dict[str | None, Predictor] = {
             tree: Predictor(posterior, self.weighting, tree, self.n_jobs) for tree in TREES
         }
+
+    def _sum_predictor(self, tree: str | None = None) -> SumPredictor | None:
+        """What predicts by sums of trees; None if single trees do, or one of them is asked for."""
+        check_is_fitted(self, "posterior_")
+        return self._sums if tree is None else None
 
     def _predictor(self, tree: str | None = None) -> Predictor:
         """What predicts by all sampled trees, or by the best one."""
@@ -306,17 +310,14 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     @property
     def log_evidence_(self) -> float:
         """Log Z of the training targets."""
-        check_is_fitted(self, "posterior_")
-        return self.posterior_.log_evidence
+        return self._of_single_trees("log_evidence_").log_evidence
 
     @property
     def temperature_(self) -> float:
         """The temperature that was used, or chosen."""
-        check_is_fitted(self, "posterior_")
-        return self.posterior_.score.temperature
+        return self._of_single_trees("temperature_").score.temperature
 
     @property
     def best_tree_(self) -> TreeBatch:
         """The most probable tree, a batch of one."""
-        check_is_fitted(self, "posterior_")
-        return self.posterior_.best_tree
+        return self._of_single_trees("best_tree_").best_tree

@@ -231,10 +231,10 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         taken to be that frequent where the rows come from; the sampled trees are averaged,
         unsharpened.
         """
-        codes = self._codes(X)
-        if self._sums is not None and tree is None:
+        codes, sums = self._codes(X), self._sum_predictor(tree)
+        if sums is not None:
             shares = None if class_prior is None else self._class_ratios(class_prior)
-            return self._sums.average(codes, shares)
+            return sums.average(codes, shares)
         predictor = self._predictor(tree)
         if class_prior is not None and self._leaf_draws:
             raise ValueError(
@@ -262,15 +262,17 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
 
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Bounds [n, C, 2] that hold each P(class | x) with probability ``level`` (unsharpened)."""
-        if self._sums is not None and tree is None:
-            return self._sums.interval(self._codes(X), level)
+        sums = self._sum_predictor(tree)
+        if sums is not None:
+            return sums.interval(self._codes(X), level)
         bounds = credible_interval(self._predictor(tree), self._codes(X), level)
         return np.stack(bounds, axis=-1)
 
     def predict_uncertainty(self, X: Any, tree: str | None = None) -> Uncertainty:
         """Entropy ``total`` [n] of the class in nats and its parts, ``noise`` and ``model``."""
-        if self._sums is not None and tree is None:
-            return self._sums.class_uncertainty(self._codes(X))
+        sums = self._sum_predictor(tree)
+        if sums is not None:
+            return sums.class_uncertainty(self._codes(X))
         return uncertainty(self._predictor(tree), self._codes(X))
 
     def _class_ratios(self, class_prior: ClassPrior) -> Floats:

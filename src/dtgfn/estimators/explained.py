@@ -16,6 +16,8 @@ from dtgfn.explain.shapley import shap_values
 from dtgfn.explain.text import DecisionPath, decision_path, tree_text
 from dtgfn.explain.tree_set import Which, consensus_tree
 from dtgfn.export.formats import export
+from dtgfn.posterior.of_model import Posterior, lacks_of_sums
+from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
 
@@ -34,7 +36,14 @@ class ExplainedEstimator:
     ``tree`` is "best", "consensus" or the index of a sampled tree; ``trees`` may also be "all".
     """
 
-    posterior_: TreePosterior
+    posterior_: Posterior
+
+    def _of_single_trees(self, name: str) -> TreePosterior:
+        """Return the posterior of single trees, for an attribute that a sum of trees lacks."""
+        check_is_fitted(self, "posterior_")
+        if isinstance(self.posterior_, SumPosterior):
+            raise AttributeError(lacks_of_sums(name))
+        return self.posterior_
 
     def describe(self, tree: Which = "best") -> str:
         """Write a tree as nested rules in the user's units."""
@@ -75,8 +84,7 @@ class ExplainedEstimator:
     @property
     def consensus_tree_(self) -> TreeBatch:
         """The tree that predicts most like the average of all, a batch of one."""
-        check_is_fitted(self, "posterior_")
-        return consensus_tree(self.posterior_).tree
+        return consensus_tree(self._of_single_trees("consensus_tree_")).tree
 
     def shap_values(self, X: Any, trees: Which = "all") -> Any:
         """Shapley values of each row's prediction (extra ``shap``)."""

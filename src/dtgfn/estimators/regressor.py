@@ -166,8 +166,9 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Interval [n, 2] that holds the target with probability ``level``, tails even."""
         check_level(level)
-        if self._sums is not None and tree is None:
-            return self._sums.interval(self._codes(X), level)
+        sums = self._sum_predictor(tree)
+        if sums is not None:
+            return sums.interval(self._codes(X), level)
         tails = np.array([0.5 - level / 2, 0.5 + level / 2])
         return predictive_quantiles(self._predictor(tree), self._codes(X), tails)
 
@@ -176,7 +177,8 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         return self._moments(X, tree)[1]
 
     def _moments(self, X: Any, tree: str | None) -> tuple[Floats, Variance]:
-        if self._sums is not None and tree is None:
-            return self._sums.moments(self._codes(X))
-        outputs = self._predictor(tree).average(self._codes(X))
-        return moments(outputs, normal_leaf(self.posterior_))
+        sums = self._sum_predictor(tree)
+        if sums is not None:
+            return sums.moments(self._codes(X))
+        predictor = self._predictor(tree)
+        return moments(predictor.average(self._codes(X)), normal_leaf(predictor.posterior))

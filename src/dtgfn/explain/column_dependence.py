@@ -21,8 +21,9 @@ from dtgfn.data.binning import Binner, ColumnSpec, distinct_codes, encode
 from dtgfn.data.tables import as_table, listing
 from dtgfn.data.thresholds import threshold_text
 from dtgfn.explain.tree_set import TreeSet, predicted, take_trees
+from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.prediction import Predictor
-from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import route
 from dtgfn.trees.score import merge_rows
 

@@ -22,7 +22,8 @@ from scipy.special import betaincinv
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_choice, check_level
 from dtgfn.explain.tree_set import node_log_marginals, take_trees
-from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
+from dtgfn.posterior.of_model import as_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
 
 if TYPE_CHECKING:

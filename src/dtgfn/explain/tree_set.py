@@ -14,8 +14,9 @@ from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner, ColumnSpec, encode, rule
 from dtgfn.data.tables import as_table
+from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.prediction import Predictor, average_trees, sharpened, tree_weights
-from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, node_sums, route, tally
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, outputs_of, row_mass
 from dtgfn.trees.score import leaf_log_marginal
@@ -282,6 +283,7 @@ def consensus_tree(posterior: TreePosterior) -> Consensus:
     ([1], True)
 
     """
+    posterior = as_posterior(posterior)
     trees, reward = posterior.trees, posterior.log_reward
     first, _ = tally(trees, posterior.weights)
     target = average_values(posterior, posterior.rows.codes)

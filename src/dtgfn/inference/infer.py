@@ -6,7 +6,7 @@ import inspect
 import time
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,35 @@ from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel
 from dtgfn.trees.score import Rows, Score, SplitPenalty, make_score
+
+
+@overload
+def infer(X: Any, y: Any, *, ensemble: Literal["sum"], **given: Any) -> SumPosterior: ...
+
+
+@overload
+def infer(
+    X: Any,
+    y: Any,
+    *,
+    engine: str = "gfn",
+    max_depth: int = 5,
+    n_thresholds: int = 99,
+    binning: Binning = "uniform",
+    leaf_concentration: float = 0.1,
+    leaf: LeafModel | None = None,
+    classes: npt.ArrayLike | None = None,
+    split_penalty: SplitPenalty = "mdl",
+    temperature: float | str = 1.0,
+    ensemble: Literal["bags"] | None = None,
+    n_trees: int = 1000,
+    sample_weight: npt.ArrayLike | None = None,
+    time_budget: float | None = 60.0,
+    n_jobs: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    verbose: bool = False,
+    **options: Any,
+) -> TreePosterior: ...
 
 
 def infer(

@@ -46,14 +46,13 @@ def check_ensemble(
 ) -> None:
     """Refuse an ensemble that is not known, and options of one that was not asked for.
 
-    ``of_engine`` are options that the engine has itself.
+    ``of_engine`` are options that the engine has itself, which a sum of trees has no use for.
     """
     check_choice("ensemble", ensemble, (None, *ENSEMBLES))
+    own = {*ENSEMBLES.get(ensemble or "", ()), *(() if ensemble == "sum" else of_engine)}
     for other, names in ENSEMBLES.items():
         for name in names:
-            if other == ensemble or name in ENSEMBLES.get(ensemble or "", of_engine):
-                continue
-            if name in options:
+            if name in options and name not in own:
                 raise ValueError(
                     f"{name}={options[name]!r} is for ensemble={other!r}; leave it out, or choose "
                     "that ensemble."

@@ -28,6 +28,7 @@ from scipy.special import gammaln
 
 from dtgfn._support.arrays import Floats
 from dtgfn.engines.contract import BudgetExceeded
+from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import distinct_trees, node_sums, route
 from dtgfn.trees.leaf_models import DirichletLeaf
@@ -97,6 +98,7 @@ def leave_one_out(posterior: TreePosterior) -> LeaveOneOut:
     -0.011
 
     """
+    posterior = as_posterior(posterior)
     rows, score, trees = posterior.rows, posterior.score, posterior.trees
     model, labels = class_leaf(score), rows.target.astype(np.int32, copy=False)
     first, member = distinct_trees(trees)  # draws of a narrow posterior are often equal

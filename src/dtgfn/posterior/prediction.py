@@ -15,6 +15,7 @@ import numpy as np
 from dtgfn._support.arrays import Codes, Floats, Int64s
 from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import as_codes
+from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior
 from dtgfn.trees.batch import TreeBatch, distinct_trees, node_sums
 from dtgfn.trees.flat_trees import FlatTrees, WeightedTrees, average, flatten, leaf_sums
@@ -111,6 +112,8 @@ class Predictor:
     n_jobs: int | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.posterior, SumPosterior):
+            raise TypeError("A Predictor is of single trees; make a SumPredictor of sums of trees.")
         check_choice("weighting", self.weighting, WEIGHTINGS)
         check_choice("tree", self.tree, TREES)
 

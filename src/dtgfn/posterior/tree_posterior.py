@@ -9,7 +9,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
-from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.arrays import Array, Codes, Floats, Int32s
 from dtgfn.data.binning import Binner, encode, rule
@@ -182,22 +181,6 @@ class TreePosterior:
         """Posterior probability of the best tree, given the evidence."""
         log_share = self.best_log_reward / self.score.temperature - self.log_evidence
         return float(np.exp(np.minimum(log_share, 0.0)))
-
-
-def as_posterior(source: Any) -> TreePosterior:
-    """Return a posterior, or that of a fitted model."""
-    if hasattr(source, "fit"):
-        check_is_fitted(source)
-    posterior = getattr(source, "posterior_", source)
-    if isinstance(posterior, TreePosterior):
-        return posterior
-    name = type(source).__name__
-    if hasattr(source, "views_"):
-        raise TypeError(
-            f"A {name} has no single posterior to explain or export; its views_ have trees of "
-            "their own."
-        )
-    raise TypeError(f"A {name} has no trees; give a fitted model or a TreePosterior.")
 
 
 def sampled_posterior(

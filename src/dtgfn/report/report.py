@@ -24,6 +24,7 @@ from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.evaluation import check_lengths, evaluate, read_truth
 from dtgfn.explain.column_importance import co_occurrence, importances
 from dtgfn.explain.column_labels import describe_columns
+from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.report.detector_facts import (
     anomaly_section,
@@ -166,7 +167,7 @@ def _posterior_report(
     model: PosteriorEstimator, X: Any, y: Any, title: str | None, n_trees: int
 ) -> dict[str, Any]:
     check_is_fitted(model, "posterior_")
-    posterior = model.posterior_
+    posterior = as_posterior(model)
     examples, held_out = _examples(model, X, y)
     ranked = importances(model)
     report = {
@@ -229,7 +230,7 @@ def headline(model: Any, title: str | None) -> dict[str, Any]:
 def _examples(model: PosteriorEstimator, X: Any, y: Any) -> tuple[Examples, dict[str, Any] | None]:
     """Rows to show, and the scores of held-out rows if their targets are known."""
     if X is None:
-        return typical_examples(model.posterior_), None
+        return typical_examples(as_posterior(model)), None
     unsure = model.predict_uncertainty(X).total  # type: ignore[attr-defined]
     examples = held_out_examples(model.binner_, *_table_and_truth(model, X, y), unsure)
     return examples, None if y is None else shorter_confusion(evaluate(model, X, y))
@@ -283,7 +284,7 @@ def _forest(
     model: PosteriorEstimator, report: dict[str, Any], examples: Examples
 ) -> dict[str, Any]:
     """Return the forest in the space that is left, and how far its answers are from the model's."""
-    posterior = model.posterior_
+    posterior = as_posterior(model)
     left = max(ALL_BYTES - ROW_BYTES - n_bytes(report), LEAST_FOREST_BYTES)
     predictor = model._predictor()
     described, used = explore(predictor, explorer_forest(predictor), budget=left)

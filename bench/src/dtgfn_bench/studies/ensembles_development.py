@@ -107,8 +107,8 @@ def bagged(split_penalty: str, **changes: Any) -> Callable[..., Outcome]:
         from dtgfn.data.tables import as_table
         from dtgfn.engines import Run, find_engine
         from dtgfn.inference.bagging import infer_bagged
-        from dtgfn.inference.training_data import make_training_data
         from dtgfn.inference.resampling import BagOptions
+        from dtgfn.inference.training_data import make_training_data
         from dtgfn.trees.leaf_models import DirichletLeaf
         from dtgfn.trees.score import make_score
 
