@@ -15,7 +15,9 @@ trees, and tell how sharp it should be (``outside.py``).
 from __future__ import annotations
 
 import math
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -23,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn._support.progress import silent
+from dtgfn._support.parallel import count_threads, run_tasks
 from dtgfn.engines.contract import BudgetExceeded, Engine, Run
 from dtgfn.inference.outside import Outside, make_outside
 from dtgfn.inference.resampling import (
@@ -32,7 +34,6 @@ from dtgfn.inference.resampling import (
     Copies,
     bag_rows,
     cheaper_splits,
-    draw_columns,
     plan_bags,
 )
 from dtgfn.inference.temperature import LeaveOneOut
@@ -42,6 +43,7 @@ from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
 OptionsT = TypeVar("OptionsT")
 
+RESAMPLING = 1
 # What is enough for one bag: errors of single bags average out.
 BAG_DEFAULTS: dict[str, dict[str, Any]] = {
     "smc": {"n_particles": 50, "n_sweeps": 1},
@@ -92,6 +94,7 @@ def infer_bagged(
 
     Every bag gets an even share of the trees and of the time that is left; bags that time does not
     reach are left out (``diagnostics["bags_left_out"]``), and the trees of the others repeated.
+    Bags run side by side where the engine allows it; what comes out does not depend on the threads.
     With k of d columns a split costs log(d / k) less, so that splitting at all stays as likely.
 
     Parameters
@@ -130,45 +133,109 @@ def infer_bagged(
     if run.n_trees < 2:
         raise ValueError(f"n_trees={run.n_trees!r} leaves nothing to average; give 2 or more.")
     bagging = BagOptions() if bagging is None else bagging
-    started = time.monotonic()
     plan = plan_bags(rows, score.leaf, run, bagging)
-    collected = Collected(merge_rows(rows), score, make_outside(rows, score, run.n_trees))
-    overhead = 0.0
-    for bag in range(plan.n_bags):
-        run.progress("bagging", bag / plan.n_bags)
+    n_threads = min(count_threads(run.n_jobs), plan.n_bags) if engine.side_by_side else 1
+    sharing = Sharing(run.time_budget, plan.n_bags, n_threads)
+    collected = Collected(make_outside(rows, score, run.n_trees))
+    merged = merge_rows(rows)
+    one = replace(run, judged=False, n_jobs=1 if n_threads > 1 else run.n_jobs)
+
+    def infer_bag(bag: int, check: Callable[[], None]) -> bool:
         begun = time.monotonic()
-        left = math.inf if run.time_budget is None else run.time_budget - (begun - started)
-        if bag and left < overhead:
-            break
-        seconds = None
-        if run.time_budget is not None:
-            seconds = max(left / (plan.n_bags - bag) - overhead, 1e-3)
+        if bag and sharing.is_over:
+            collected.skip(bag)
+            return False
+        told = replace(one, time_budget=sharing.seconds(bag), progress=lambda *_, **__: check())
         try:
-            used = _infer_bag(engine, rows, score, run, options, plan, bag, seconds, collected)
-        except BudgetExceeded:
-            if not bag:
-                raise
-            break
-        overhead = time.monotonic() - begun - used
+            found, features = _infer_bag(engine, rows, score, told, options, plan, bag)
+        except BudgetExceeded as refusal:
+            collected.skip(bag, refusal)
+            return False
+        trees = _resampled(found, plan.seeds[bag], features)
+        heard = collected.outside.hear(trees, plan.copies[bag])
+        collected.add(bag, trees, log_reward(trees, merged, score), heard)
+        used = float(found.diagnostics.get("seconds", 0.0))
+        sharing.overhead = time.monotonic() - begun - used
+        return True
+
+    run_tasks(
+        infer_bag,
+        plan.n_bags,
+        n_threads,
+        lambda: run.progress("bagging", len(collected.done) / plan.n_bags),
+    )
     run.progress("bagging", 1.0)
-    return _as_posterior(rows, run, engine.name, plan, collected, time.monotonic() - started)
+    return _as_posterior(rows, score, run, engine.name, plan, collected, sharing.used)
+
+
+@dataclass
+class Sharing:
+    """How long each bag may take, so that all of them end in time."""
+
+    time_budget: float | None
+    n_bags: int
+    n_threads: int
+    overhead: float = 0.0  # seconds that a bag takes beside its engine
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def used(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started
+
+    @property
+    def is_over(self) -> bool:
+        """Whether not even what comes after an engine can be done in time."""
+        return self.time_budget is not None and self.time_budget - self.used < self.overhead
+
+    def seconds(self, bag: int) -> float | None:
+        """An even share of the time that is left for this bag and those after it."""
+        if self.time_budget is None:
+            return None
+        left = self.time_budget - self.used
+        share = left * min(self.n_threads / (self.n_bags - bag), 1.0)
+        return max(share - self.overhead, 1e-3)
 
 
 @dataclass
 class Collected:
-    """Trees of the bags so far, their log R on all rows, and what they say of rows they lack."""
+    """Trees of the bags so far in the order of the bags, whichever is ready first.
 
-    merged: Rows
-    score: Score
+    ``done`` are the bags that gave trees; ``refusal`` is what the first that gave none said.
+    """
+
     outside: Outside
+    done: list[int] = field(default_factory=list)
     batches: list[TreeBatch] = field(default_factory=list)
     rewards: list[Floats] = field(default_factory=list)
+    refusal: BudgetExceeded | None = None
+    next_bag: int = 0
+    waiting: dict[int, tuple[TreeBatch, Floats, Any] | None] = field(default_factory=dict)
+    lock: Any = field(default_factory=threading.Lock)
 
-    def add(self, trees: TreeBatch, copies: Copies) -> None:
-        """Add the trees of a bag that holds each row so many times [n]."""
-        self.batches.append(trees)
-        self.rewards.append(log_reward(trees, self.merged, self.score))
-        self.outside.add(self.outside.hear(trees, copies))
+    def add(self, bag: int, trees: TreeBatch, reward: Floats, heard: Any) -> None:
+        """Add the trees of a bag, their log R on all rows and what they say of rows it lacks."""
+        self._put(bag, (trees, reward, heard))
+
+    def skip(self, bag: int, refusal: BudgetExceeded | None = None) -> None:
+        """Go on without a bag."""
+        self.refusal = self.refusal or refusal
+        self._put(bag, None)
+
+    def _put(self, bag: int, found: tuple[TreeBatch, Floats, Any] | None) -> None:
+        with self.lock:
+            self.waiting[bag] = found
+            while self.next_bag in self.waiting:  # sums depend on the order in their last digits
+                self._take(self.next_bag, self.waiting.pop(self.next_bag))
+                self.next_bag += 1
+
+    def _take(self, bag: int, found: tuple[TreeBatch, Floats, Any] | None) -> None:
+        if found is None:
+            return
+        self.done.append(bag)
+        self.batches.append(found[0])
+        self.rewards.append(found[1])
+        self.outside.add(found[2])
 
 
 def _infer_bag(
@@ -179,45 +246,45 @@ def _infer_bag(
     options: OptionsT,
     plan: BagPlan,
     bag: int,
-    seconds: float | None,
-    collected: Collected,
-) -> float:
-    """Infer the posterior of one bag and collect its trees; return the seconds the engine took."""
-    rng = plan.rng
-    known = draw_columns(plan.varying, plan.shares, rng)
+) -> tuple[TreePosterior, npt.NDArray[np.int64]]:
+    """Infer the posterior of one bag, and tell which of the table's features it knows."""
+    known = plan.columns[bag]
     features = np.flatnonzero(np.isin(run.column, known))
     found = engine.infer(
         bag_rows(rows, plan.copies[bag], features),
-        cheaper_splits(score, plan.varying.size, known.size),
+        cheaper_splits(score, plan.n_varying, known.size),
         replace(
             run,
             column=run.column[features],
             n_trees=int(plan.n_trees[bag]),
-            random_state=int(rng.integers(2**31)),
-            time_budget=seconds,
-            progress=silent,
-            judged=False,
+            random_state=plan.seeds[bag],
         ),
         options,
     )
     if found.interrupted:  # the other bags would be trained as if nothing had happened
         raise KeyboardInterrupt
-    collected.add(_resampled(found, rng, features), plan.copies[bag])
-    return float(found.diagnostics.get("seconds", 0.0))
+    return found, features
 
 
 def _as_posterior(
-    rows: Rows, run: Run, engine: str, plan: BagPlan, collected: Collected, seconds: float
+    rows: Rows,
+    score: Score,
+    run: Run,
+    engine: str,
+    plan: BagPlan,
+    collected: Collected,
+    seconds: float,
 ) -> TreePosterior:
     """Choose the sharpness and tell everything that the trees of all bags tell."""
-    n_done = len(collected.batches)
-    bag = np.repeat(np.arange(n_done), plan.n_trees[:n_done]).astype(np.int32)
+    done, outside = collected.done, collected.outside
+    if not done:
+        assert collected.refusal is not None, "a bag has trees, or there is a reason"
+        raise collected.refusal
+    bag = np.repeat(np.arange(len(done)), plan.n_trees[done]).astype(np.int32)
     again = np.arange(run.n_trees) % len(bag)  # trees repeated for bags that were left out
-    trees, copies = trim(stack_trees(collected.batches))[again], plan.copies[:n_done]
-    outside = collected.outside
+    trees = trim(stack_trees(collected.batches))[again]
     sharpness = outside.best_sharpness()
-    bags = Bags(trees, rows, collected.score, bag[again], copies, sharpness)
-    n_left_out = plan.n_bags - n_done
+    n_left_out = plan.n_bags - len(done)
     return sampled_posterior(
         trees,
         log_reward=np.concatenate(collected.rewards)[again],
@@ -226,28 +293,27 @@ def _as_posterior(
         log_evidence=math.nan,
         log_evidence_error=math.nan,
         rows=rows,
-        score=bags.score,
+        score=score,
         column=run.column,
         n_columns=run.n_columns,
         engine=engine,
-        solution=bags,
+        solution=Bags(trees, rows, score, bag[again], plan.copies[done], sharpness),
         diagnostics={
             "sharpness": sharpness,
             # None if every row is in every bag.
             "out_of_bag_log_score": outside.scored(sharpness).score if outside.any else None,
-            "bags": n_done,
+            "bags": len(done),
             **({"bags_left_out": n_left_out} if n_left_out else {}),
             "seconds": seconds,
         },
     )
 
 
-def _resampled(
-    found: TreePosterior, rng: np.random.Generator, features: npt.NDArray[np.int64]
-) -> TreeBatch:
+def _resampled(found: TreePosterior, seed: int, features: npt.NDArray[np.int64]) -> TreeBatch:
     """Trees of one bag, drawn by weight where they have weights, on the table's features."""
     trees = found.trees
     if np.ptp(found.log_weight) > 0:
+        rng = np.random.default_rng((RESAMPLING, seed))  # not the stream of the engine
         trees = trees[rng.choice(len(trees), len(trees), p=found.weights)]
     named = features[np.maximum(trees.feature, 0)] if features.size else trees.feature
     feature = np.where(trees.feature >= 0, named, trees.feature).astype(np.int32)

@@ -68,16 +68,28 @@ def as_pair(share: Any) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class BagPlan:
-    """Which rows are in which bag, how many trees each is to give, and what is drawn on the way.
+    """Everything that is random about bags, drawn in advance: bags can be run in any order.
 
-    ``varying`` are the columns [V] that vary, ``n_trees`` [bags], ``copies`` [bags, n].
+    Attributes
+    ----------
+    n_varying : int
+        Columns that vary at all.
+    columns : list of int32 [k]
+        Columns that each bag knows.
+    copies : uint8 [bags, n]
+        How often each row is in each bag; a wider type where a row is in a bag too often.
+    n_trees : int64 [bags]
+        Trees that each bag is to give.
+    seeds : list of int
+        Seed of each bag's engine.
+
     """
 
-    varying: Int32s
-    shares: tuple[float, ...]
-    n_trees: npt.NDArray[np.int64]
+    n_varying: int
+    columns: list[Int32s]
     copies: Copies
-    rng: np.random.Generator
+    n_trees: npt.NDArray[np.int64]
+    seeds: list[int]
 
     @property
     def n_bags(self) -> int:
@@ -86,13 +98,17 @@ class BagPlan:
 
 
 def plan_bags(rows: Rows, leaf: LeafModel, run: Run, bagging: BagOptions) -> BagPlan:
-    """Draw the rows of every bag and deal the trees out evenly."""
+    """Draw rows, columns and seed of every bag and deal the trees out evenly."""
     rng = np.random.default_rng(run.random_state)
     varying = np.unique(run.column[(rows.codes != rows.codes[:1]).any(axis=0)])
     n_bags = min(bagging.n_bags, run.n_trees)
     ends = np.linspace(0, run.n_trees, n_bags + 1).astype(np.int64)
     copies = draw_copies(rows.weight, n_bags, rng)
-    return BagPlan(varying, bagging.shares_for(leaf), ends[1:] - ends[:-1], copies, rng)
+    columns, seeds = [], []
+    for _ in range(n_bags):
+        columns.append(draw_columns(varying, bagging.shares_for(leaf), rng))
+        seeds.append(int(rng.integers(2**31)))
+    return BagPlan(varying.size, columns, copies, ends[1:] - ends[:-1], seeds)
 
 
 def draw_copies(weight: Floats, n_bags: int, rng: np.random.Generator) -> Copies:
