@@ -26,6 +26,7 @@ from dtgfn.engines.registry import find_engine
 from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.bagging import out_of_bag
 from dtgfn.inference.method import Method, check_ensemble, read_method
+from dtgfn.inference.outside import make_outside
 from dtgfn.inference.sums import infer_sum_prepared, read_sum_options, summable
 from dtgfn.inference.temperature import choose_temperature, leave_one_out
 from dtgfn.inference.training_data import make_training_data, read_target
@@ -135,7 +136,8 @@ def infer(
         ``checkpoint`` and every training setting (``leaf_order``, ``objective``, ``loss``,
         ``n_steps``, ``device``, ...); of "mcmc" ``n_chains`` and ``n_steps``; of "smc"
         ``n_particles`` and ``n_sweeps``; of "exact" ``memory_budget``. And of bags ``n_bags`` (200)
-        and ``column_share``, the share of the columns that a bag knows.
+        and ``column_share``, the share of the columns that a bag knows (0.3 to 1 for classes, all
+        for numbers).
 
     Returns
     -------
@@ -284,7 +286,12 @@ def infer_at_best_temperature(method: Method, rows: Rows, score: Score, run: Run
 
 def warm_up(method: Method, rows: Rows, score: Score, run: Run) -> None:
     """Compile what several runs that share the time need, lest the first one loses it."""
-    leave_one_out(compile_engine(method.engine, rows, score, run, method.options))
+    found = compile_engine(method.engine, rows, score, run, method.options)
+    if method.bags is None:
+        leave_one_out(found)
+    else:
+        outside = make_outside(found.rows, score, len(found.trees))
+        outside.hear(found.trees, np.zeros(len(found.rows.target), dtype=np.uint8))
 
 
 def warn_if_cut_short(posterior: TreePosterior, time_budget: float | None) -> None:
