@@ -181,8 +181,8 @@ def make_prior(rows: Rows, target: Target, options: SumOptions) -> Prior:
 
 def linear_noise(rows: Rows) -> float:
     """Residual variance of a ridge regression of the target on codes; 1 where rows are too few."""
-    n, d = rows.codes.shape
-    if n < 2 * d + 10:
+    d = rows.codes.shape[1]
+    if rows.weight.sum() < 2 * d + 10:
         return 1.0
     codes = rows.codes[: int(LONGEST) * d].astype(np.float64)
     some = slice(0, len(codes))
@@ -192,7 +192,8 @@ def linear_noise(rows: Rows) -> float:
     wanted = rows.target[some] * root[:, 0]
     gram = design.T @ design + 1e-3 * np.eye(d + 1)
     residual = wanted - design @ np.linalg.solve(gram, design.T @ wanted)
-    return float(np.clip(residual @ residual / (len(codes) - d - 1), 1e-6, 1.0))
+    freedom = rows.weight[some].sum() - d - 1
+    return float(np.clip(residual @ residual / max(freedom, 1.0), 1e-6, 1.0))
 
 
 def check_memory(setup: Setup, options: SumOptions) -> None:

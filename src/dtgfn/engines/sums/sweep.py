@@ -2,7 +2,7 @@
 
 Three kinds of target, each normal given one precision per row:
 
-- numbers: y_i ~ Normal(f(x_i), noise / weight_i);
+- numbers: y_i ~ Normal(f(x_i), noise), weight_i rows of it;
 - two classes: P(1 | x) = 1 / (1 + exp(-offset - f(x))), with Polya-gamma precisions;
 - C classes: softmax of offset_c + f_c(x), a sum for each class, drawn in turn: given the others,
   f_c is a logistic regression against log sum_{j != c} exp(offset_j + f_j) (Holmes, Held 2006).
@@ -277,12 +277,12 @@ def draw_noise(forest: Forest, target: Target, prior: Prior, rng: np.random.Gene
     """Draw the noise variance given the fit."""
     if prior.fixed_noise:
         return
-    squares = 0.0
-    n = target.number.shape[0]
-    for i in range(n):
+    squares = mass = 0.0
+    for i in range(target.number.shape[0]):
         squares += target.weight[i] * (target.number[i] - forest.fit[0, i]) ** 2
+        mass += target.weight[i]
     rate = prior.noise_rate + 0.5 * squares
-    forest.numbers[NOISE] = rate / rng.standard_gamma(prior.noise_shape + 0.5 * n)
+    forest.numbers[NOISE] = rate / rng.standard_gamma(prior.noise_shape + 0.5 * mass)
 
 
 @njit(cache=True, nogil=True)
