@@ -69,7 +69,6 @@ class SumPredictor:
 
         ``ratios`` [C] says how many times as frequent as in training each class is.
         """
-
         if ratios is None and self._is_of_two_classes:
             return self._average_two(codes)
 

@@ -154,9 +154,18 @@ def make_workspace(setup: Setup) -> Workspace:
     n_slots, active = setup.table.max_depth + 4, setup.most_active
 
     def tree() -> GrownTree:
-        whole = [np.zeros(n_nodes, dtype=np.int32) for _ in range(6)]
-        order = np.arange(n, dtype=np.int32)
-        return GrownTree(np.ones(1, dtype=np.int32), *whole, np.zeros((n_nodes, 3)), order)
+        feature, cut, left, depth, begin, end = np.zeros((6, n_nodes), dtype=np.int32)
+        return GrownTree(
+            size=np.ones(1, dtype=np.int32),
+            feature=feature,
+            cut=cut,
+            left=left,
+            depth=depth,
+            begin=begin,
+            end=end,
+            sums=np.zeros((n_nodes, 3)),
+            order=np.arange(n, dtype=np.int32),
+        )
 
     scratch = Scratch(
         histogram=np.zeros((n_slots, active, width, 3)),

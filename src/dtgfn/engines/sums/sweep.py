@@ -7,8 +7,8 @@ Three kinds of target, each normal given one precision per row:
 - C classes: softmax of offset_c + f_c(x), a sum for each class, drawn in turn: given the others,
   f_c is a logistic regression against log sum_{j != c} exp(offset_j + f_j) (Holmes, Held 2006).
 
-The leaf scale has a half-t prior and is drawn given the leaves. Where classes are nearly told apart,
-it and all leaves grow or shrink together slowly that way; so they are also stretched at once, which
+The leaf scale has a half-t prior and is drawn given the leaves. Where classes are nearly apart, it
+and all leaves grow or shrink together slowly that way; so they are also stretched at once, which
 is accepted by the likelihood itself.
 """
 
