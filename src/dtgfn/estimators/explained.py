@@ -9,8 +9,9 @@ from typing import Any, Literal
 import pandas
 from sklearn.utils.validation import check_is_fitted
 
+from dtgfn._support.arrays import Floats
 from dtgfn.explain.column_dependence import partial_dependence
-from dtgfn.explain.column_importance import co_occurrence, importances
+from dtgfn.explain.column_importance import co_occurrence, feature_importances, importances
 from dtgfn.explain.rules import distinct_rules, leaf_rules
 from dtgfn.explain.shapley import shap_values
 from dtgfn.explain.text import DecisionPath, decision_path, tree_text
@@ -86,6 +87,13 @@ class ExplainedEstimator:
         """The tree that predicts most like the average of all, a batch of one."""
         return consensus_tree(self._of_single_trees("consensus_tree_")).tree
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of the gain of each column [columns]; ``importances`` has it with intervals."""
+        check_is_fitted(self, "posterior_")
+        assert self.posterior_.binner is not None, "infer always sets it"
+        return feature_importances(self, self.posterior_.binner.column_names)
+
     def shap_values(self, X: Any, trees: Which = "all") -> Any:
         """Shapley values of each row's prediction (extra ``shap``)."""
         check_is_fitted(self, "posterior_")
@@ -97,7 +105,7 @@ class ExplainedEstimator:
         return make_report(self, X, y, title)
 
     def export(
-        self, format: str, *, trees: Which = "best", path: str | Path | None = None, **options: Any
+        self, format: str, *, trees: Which = None, path: str | Path | None = None, **options: Any
     ) -> Any:
         """Write trees as text, dot, mermaid, json, sklearn or onnx; see ``dtgfn.export``."""
         check_is_fitted(self, "posterior_")

@@ -12,8 +12,9 @@ from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.printable import visible
-from dtgfn.data.binning import Binner, ColumnSpec, encode, rule
+from dtgfn.data.binning import Binner, encode, rule
 from dtgfn.data.tables import as_table
+from dtgfn.explain.posterior_columns import columns_of, labels_of
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.prediction import Predictor, average_trees, sharpened, tree_weights
 from dtgfn.posterior.tree_posterior import TreePosterior
@@ -113,12 +114,8 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     weighting = getattr(source, "weighting", "importance")
     batch, weight = _choose(posterior, trees, weighting)
     nodes = describe_nodes(posterior, batch)
-    classes = posterior.classes
-    if nodes.counts is None:
-        classes = None
-    elif classes is None:
-        classes = np.arange(nodes.counts.shape[2])
-    binner = posterior.binner or _binner_of_codes(posterior.rows.codes, batch)
+    classes = labels_of(posterior)
+    binner = columns_of(posterior, batch)
     every = isinstance(trees, str) and trees == "all"
     powered = every and nodes.counts is not None
     power = Predictor(posterior, weighting).sharpness if powered else 1.0
@@ -163,17 +160,6 @@ def _choose(posterior: TreePosterior, which: Which, weighting: str) -> tuple[Tre
         f"{which!r} names no tree; give 'best', 'consensus', 'all', the index of a sampled tree, "
         "or a TreeBatch."
     )
-
-
-def _binner_of_codes(codes: Codes, trees: TreeBatch) -> Binner:
-    """Columns that are their own codes, for an engine that was given codes."""
-    highest = max(int(codes.max(initial=0)), int(trees.cut.max(initial=0)) + 1)
-    codes_themselves = np.arange(highest, dtype=np.float64)
-    columns = (
-        ColumnSpec(f"code {c}", "number", codes_themselves, (), False)
-        for c in range(codes.shape[1])
-    )
-    return Binner(tuple(columns), False, "midpoint", highest)
 
 
 class Nodes(NamedTuple):

@@ -52,14 +52,32 @@ class SumPredictor:
 
         P(class | x) [n, K, C], or a number's mean [n, K] in its own units.
         """
+        return self.outputs(self._sums(codes))
+
+    def average_sums(self, codes: Codes) -> Floats:
+        """What the draws' sums add up to on average [n, S], which Shapley values share out.
+
+        Log odds of the second of two classes; of more, the logs of what softmax normalises; of a
+        number its mean.
+        """
+        sums = self._sums(codes).mean(axis=1)
+        if self.posterior.is_of_classes:
+            return np.asarray(sums + self.posterior.offset)
+        leaf = self._normal()
+        return np.asarray(leaf.location + leaf.scale * sums)
+
+    def _sums(self, codes: Codes) -> Floats:
+        return sum_draws(self._fast, self.posterior.summed, self._check(codes), self.n_jobs)
+
+    def outputs(self, sums: Floats) -> Floats:
+        """What draws say whose trees add up to sums [n, K, S]; see ``draws``."""
         posterior = self.posterior
-        sums = sum_draws(self._fast, posterior.summed, self._check(codes), self.n_jobs)
         if not posterior.is_of_classes:
             leaf = self._normal()
             return np.asarray(leaf.location + leaf.scale * sums[:, :, 0])
         if posterior.leaf.n_outputs == 1:
             return np.ones((len(sums), posterior.n_draws, 1))
-        sums += posterior.offset
+        sums = sums + posterior.offset
         if sums.shape[2] > 1:
             return np.asarray(softmax(sums, axis=2))
         return np.concatenate([expit(-sums), expit(sums)], axis=2)
@@ -88,7 +106,7 @@ class SumPredictor:
         """P(class | x) [n, 2]: one of two is enough, and half of the work."""
         posterior, codes, parts = self.posterior, self._check(codes), []
         for rows in self._blocks(len(codes)):
-            sums = sum_draws(self._fast, posterior.summed, codes[rows], self.n_jobs)
+            sums = self._sums(codes[rows])
             parts.append(expit(sums[:, :, 0] + posterior.offset[0]).mean(axis=1))
         second = np.concatenate(parts)
         return np.stack([1.0 - second, second], axis=1)
