@@ -14,6 +14,7 @@ STUDIES = {
     "fidelity": "The GFlowNet against the exact posterior",
     "forty": "Forty tables nobody tuned on, next to forests and linear models",
     "large": "Where exact is out of reach: best trees and evidence by engine",
+    "mixing": "How fast chains over sums of trees come to agree, next to stochtree and bartz",
     "odd-tables": "Odd tables with exact answers: is any engine wrong without saying so?",
     "paper-choices": "What the choices are worth that the paper leaves open",
     "predict": "Seconds to predict, next to a random forest",

@@ -177,7 +177,7 @@ def make_workspace(setup: Setup) -> Workspace:
         free=np.zeros(n_slots, dtype=np.int32),
         flag=np.zeros(int(setup.table.column.max(initial=0)) + 1, dtype=np.int32),
     )
-    return Workspace(RowState(*(np.zeros(n) for _ in range(4))), tree(), tree(), scratch)
+    return Workspace(RowState(*(np.zeros(n) for _ in range(5))), tree(), tree(), scratch)
 
 
 def memory_of(setup: Setup, n_chains: int) -> int:
@@ -186,7 +186,7 @@ def memory_of(setup: Setup, n_chains: int) -> int:
     histograms = (setup.table.max_depth + 5) * setup.most_active * width * 3 * 8
     nodes = setup.n_sums * setup.n_summed * MOST_NODES * 20
     per_chain = 8 * n * setup.n_sums + nodes
-    return n_chains * (per_chain + n * (4 * 8 + 2 * 4) + histograms)
+    return n_chains * (per_chain + n * (5 * 8 + 2 * 4) + histograms)
 
 
 def likely_active(per_column: Int64s, share: float) -> int:

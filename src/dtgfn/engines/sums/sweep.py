@@ -66,12 +66,16 @@ class Forest(NamedTuple):
 
 
 class RowState(NamedTuple):
-    """Per row: precision, precision x what a sum should be, and x what one tree should be."""
+    """Per row: precision, precision x what a sum should be, and x what one tree should be.
+
+    ``others`` is what the sum's other trees say; ``total`` what those drawn so far say, added up.
+    """
 
     precision: Floats
     linear: Floats
     pull: Floats
     others: Floats
+    total: Floats
 
 
 @njit(cache=True, nogil=True)
@@ -123,9 +127,13 @@ def load_tree(forest: Forest, s: int, m: int, tree: GrownTree) -> None:
 
 @njit(cache=True, nogil=True)
 def store_tree(
-    tree: GrownTree, forest: Forest, s: int, m: int, others: Floats, rng: np.random.Generator
+    tree: GrownTree, forest: Forest, s: int, m: int, rows: RowState, rng: np.random.Generator
 ) -> None:
-    """Copy a tree back, draw the values of its leaves and add them to the fit."""
+    """Copy a tree back, draw the values of its leaves and add them to the fit.
+
+    The last tree makes the fit the sum of all leaves: what rounding left behind would stay for
+    ever, and stretching the leaves would let it grow.
+    """
     variance = forest.numbers[VARIANCE]
     forest.size[s, m] = tree.size[0]
     for node in range(tree.size[0]):
@@ -141,7 +149,10 @@ def store_tree(
         forest.value[s, m, node] = value
         for r in range(tree.begin[node], tree.end[node]):
             row = tree.order[r]
-            forest.fit[s, row] = others[row] + value
+            forest.fit[s, row] = rows.others[row] + value
+            rows.total[row] = value if m == 0 else rows.total[row] + value
+    if m == forest.size.shape[1] - 1:
+        forest.fit[s] = rows.total
 
 
 class Moves(NamedTuple):
@@ -190,7 +201,7 @@ def update_tree(
     )  # fmt: skip
     forest.counts[int(twig), 0] += 1
     forest.counts[int(twig), 1] += int(taken)
-    store_tree(work.fresh if taken else tree, forest, s, m, rows.others, rng)
+    store_tree(work.fresh if taken else tree, forest, s, m, rows, rng)
 
 
 @njit(cache=True, nogil=True)
