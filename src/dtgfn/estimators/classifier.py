@@ -31,23 +31,25 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     inference : {"gfn", "exact", "mcmc", "smc"}
         Engine. "gfn" trains a GFlowNet that samples trees, "exact" sums over all trees and refuses
         tables for which that is out of reach, "mcmc" and "smc" are what the field uses.
-    max_depth : int
-        Edges on the longest path of a tree.
+    max_depth : int or "auto"
+        Edges on the longest path of a tree; with bags "auto" chooses 3, 5 or 8.
     n_thresholds : int
         Candidate thresholds per numeric column.
     binning : {"uniform", "quantile", "midpoint"}
         Where the candidates lie: evenly over the range, at quantiles, between neighbouring values.
     leaf_concentration : float
         Dirichlet parameter per class in each leaf.
-    split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
-        Prior over structures, see ``dtgfn.infer``.
+    split_penalty : "mdl", "paper", float, "bcart", ("bcart", base, decay) or "auto"
+        Prior over structures, see ``dtgfn.infer``; "auto" chooses a part of "mdl" by evidence,
+        with bags by rows out of bag.
     class_weight : dict, "balanced" or None
         Weight of each class, which multiplies the rows' weights: a weight of 3 counts as three
         rows. "balanced" gives all classes the same total, before ``sample_weight``.
     temperature : float or "auto"
         The target is R^(1/temperature); above 1 the posterior is wider. "auto" takes that with the
         best leave-one-out log score, from fits that share ``time_budget``; all that were tried are
-        in ``posterior_.diagnostics["temperatures"]``.
+        in ``posterior_.diagnostics["temperatures"]``. With bags whatever is "auto" is chosen by the
+        log score of rows out of bag, and ``diagnostics["tried"]`` has all trials.
     ensemble : "bags" or None
         "bags" averages posteriors of resampled rows and columns instead (200; the option
         ``n_bags``): what predicts best where one posterior has concentrated on a few trees.
@@ -110,7 +112,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self,
         *,
         inference: str = "gfn",
-        max_depth: int = 5,
+        max_depth: int | str = 5,
         n_thresholds: int = 99,
         binning: Binning = "uniform",
         leaf_concentration: float = 0.1,

@@ -30,8 +30,8 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
     inference : {"gfn", "exact", "mcmc", "smc"}
         Engine, as in ``DTGFNClassifier``; without a table of leaves to look up, "exact" reaches
         less far here.
-    max_depth : int
-        Edges on the longest path of a tree.
+    max_depth : int or "auto"
+        Edges on the longest path of a tree; with bags "auto" chooses 3, 5 or 8.
     n_thresholds : int
         Candidate thresholds per numeric column.
     binning : {"uniform", "quantile", "midpoint"}
@@ -42,10 +42,11 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         How firm the prior guess of a leaf's variance is, above 1; twice this is a number of rows.
     noise_share : float
         Prior guess of a leaf's variance, as a share of the variance of all targets.
-    split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
-        Prior over structures, see ``dtgfn.infer``.
-    temperature : float
-        The target is R^(1/temperature); above 1 the posterior is wider.
+    split_penalty : "mdl", "paper", float, "bcart", ("bcart", base, decay) or "auto"
+        Prior over structures, see ``dtgfn.infer``; "auto" chooses a part of "mdl" by evidence,
+        with bags by rows out of bag.
+    temperature : float or "auto"
+        The target is R^(1/temperature); above 1 the posterior is wider. "auto" needs bags.
     ensemble : "bags" or None
         "bags" averages posteriors of resampled rows and columns instead, as in ``DTGFNClassifier``.
     weighting : {"importance", "uniform", "posterior"}
@@ -91,14 +92,14 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self,
         *,
         inference: str = "gfn",
-        max_depth: int = 5,
+        max_depth: int | str = 5,
         n_thresholds: int = 99,
         binning: Binning = "uniform",
         mean_strength: float = 0.1,
         noise_shape: float = 1.5,
         noise_share: float = 0.25,
         split_penalty: SplitPenalty = "mdl",
-        temperature: float = 1.0,
+        temperature: float | str = 1.0,
         ensemble: str | None = None,
         weighting: str = "importance",
         n_trees: int = 1000,
