@@ -78,7 +78,7 @@ def test_bags_of_exact_posteriors_are_a_sample_of_which_columns_are_used():
 
 def test_the_temperature_of_bags_is_judged_out_of_bag():
     model = bagged(temperature="auto", n_bags=5, n_trees=20).fit(TRAIN, Y_TRAIN)
-    tried = model.posterior_.diagnostics["temperatures"]
+    tried = model.posterior_.diagnostics["tried"]
     assert len(tried) >= 3
     best = max(tried, key=lambda line: line["log_score"])
     assert model.temperature_ == best["temperature"]

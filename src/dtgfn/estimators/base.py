@@ -75,7 +75,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     """A table in, the posterior over its trees inside; a subclass says what leaves hold."""
 
     inference: str | None
-    max_depth: int
+    max_depth: int | str
     n_thresholds: int
     binning: Binning | Literal["auto"]
     split_penalty: SplitPenalty

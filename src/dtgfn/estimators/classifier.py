@@ -33,8 +33,8 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         nothing else. "gfn" trains a GFlowNet that samples trees, "exact" sums over all trees and
         refuses tables for which that is out of reach, "mcmc" and "smc" are what the field uses.
         None is "gfn" for single trees and "smc" for bags.
-    max_depth : int
-        Edges on the longest path of a tree.
+    max_depth : int or "auto"
+        Edges on the longest path of a tree; with bags "auto" chooses 3, 5 or 8.
     n_thresholds : int
         Candidate thresholds per numeric column.
     binning : {"auto", "uniform", "quantile", "midpoint"}
@@ -42,15 +42,17 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         "auto" is "uniform", the paper's choice, for single trees and "quantile" for ensembles.
     leaf_concentration : float
         Dirichlet parameter per class in each leaf.
-    split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
-        Prior over structures, see ``dtgfn.infer``.
+    split_penalty : "mdl", "paper", float, "bcart", ("bcart", base, decay) or "auto"
+        Prior over structures, see ``dtgfn.infer``; "auto" chooses a part of "mdl" by evidence,
+        with bags by rows out of bag.
     class_weight : dict, "balanced" or None
         Weight of each class, which multiplies the rows' weights: a weight of 3 counts as three
         rows. "balanced" gives all classes the same total, before ``sample_weight``.
     temperature : float or "auto"
         The target is R^(1/temperature); above 1 the posterior is wider. "auto" takes that with the
         best leave-one-out log score, from fits that share ``time_budget``; all that were tried are
-        in ``posterior_.diagnostics["temperatures"]``.
+        in ``posterior_.diagnostics["temperatures"]``. With bags whatever is "auto" is chosen by the
+        log score of rows out of bag, and ``diagnostics["tried"]`` has all trials.
     ensemble : {"auto", "sum", "bags"} or None
         What predicts. "sum" samples sums of small trees (50; the option ``n_summed``), which
         predict best. "bags" averages posteriors of resampled rows and columns (200; the option
@@ -116,7 +118,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self,
         *,
         inference: str | None = None,
-        max_depth: int = 5,
+        max_depth: int | str = 5,
         n_thresholds: int = 99,
         binning: Binning | Literal["auto"] = "auto",
         leaf_concentration: float = 0.1,

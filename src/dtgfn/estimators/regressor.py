@@ -31,8 +31,8 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
     inference : {"gfn", "exact", "mcmc", "smc"} or None
         Engine for single trees and bags, as in ``DTGFNClassifier``; without a table of leaves to
         look up, "exact" reaches less far here.
-    max_depth : int
-        Edges on the longest path of a tree.
+    max_depth : int or "auto"
+        Edges on the longest path of a tree; with bags "auto" chooses 3, 5 or 8.
     n_thresholds : int
         Candidate thresholds per numeric column.
     binning : {"auto", "uniform", "quantile", "midpoint"}
@@ -43,10 +43,11 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         How firm the prior guess of a leaf's variance is, above 1; twice this is a number of rows.
     noise_share : float
         Prior guess of a leaf's variance, as a share of the variance of all targets.
-    split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
-        Prior over structures, see ``dtgfn.infer``.
-    temperature : float
-        The target is R^(1/temperature); above 1 the posterior is wider.
+    split_penalty : "mdl", "paper", float, "bcart", ("bcart", base, decay) or "auto"
+        Prior over structures, see ``dtgfn.infer``; "auto" chooses a part of "mdl" by evidence,
+        with bags by rows out of bag.
+    temperature : float or "auto"
+        The target is R^(1/temperature); above 1 the posterior is wider. "auto" needs bags.
     ensemble : {"auto", "sum", "bags"} or None
         What predicts: sums of trees, bags, or the posterior over single trees, as in
         ``DTGFNClassifier``; "auto" is a sum, or single trees if a parameter is set that only these
@@ -94,14 +95,14 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self,
         *,
         inference: str | None = None,
-        max_depth: int = 5,
+        max_depth: int | str = 5,
         n_thresholds: int = 99,
         binning: Binning | Literal["auto"] = "auto",
         mean_strength: float = 0.1,
         noise_shape: float = 1.5,
         noise_share: float = 0.25,
         split_penalty: SplitPenalty = "mdl",
-        temperature: float = 1.0,
+        temperature: float | str = 1.0,
         ensemble: str | None = "auto",
         weighting: str = "importance",
         n_trees: int = 1000,
