@@ -22,7 +22,7 @@ from dtgfn_bench.studies.development_measure import (
     split_task,
 )
 from dtgfn_bench.studies.development_methods import METHODS, Contender, ours
-from dtgfn_bench.studies.development_page import Scores, comparable, write_ranks
+from dtgfn_bench.studies.development_page import Scores, _difference, comparable, write_ranks
 from dtgfn_bench.studies.development_tables import FEWEST, R_CLASSES, R_NUMBERS, all_tasks
 from dtgfn_bench.studies.forty_tables import CLASSES, NUMBERS, Task
 from dtgfn_bench.studies.forty_tables import R_CLASSES as FORTY_CLASSES
@@ -240,6 +240,15 @@ def test_ranks_are_over_what_all_methods_have():
     assert found.tables == ["x", "y"]
     assert found.methods == ["a", "b"]
     assert found.values.tolist() == [[1.0, 2.0], [3.0, 2.0]]
+
+
+def test_differences_are_over_what_both_have():
+    values = np.array([[[0.5], [0.4]], [[0.2], [0.4]], [[np.nan], [0.4]]])
+    scores = Scores(["x", "y", "z"], ["linear", "catboost"], values)
+    assert _difference(scores, "linear").startswith("-0.050 (")
+    assert _difference(scores, "linear").endswith("better on 1 of 2")
+    assert _difference(scores, "bart") == "-"
+    assert _difference(scores._replace(values=values * np.nan), "linear") == "-"
 
 
 def test_without_records_there_are_no_ranks(tmp_path):
