@@ -218,6 +218,19 @@ def test_a_run_goes_on_where_it_was_and_adds_only_what_is_new(two_tables, tmp_pa
     assert set(two_tables) == {("two", m, s) for m in "ab" for s in range(3)} - {("two", "a", 0)}
     assert any(line.startswith("| a | 1.50 (0.500) |") for line in report.lines)
     assert len(Store(tmp_path / "development.jsonl")) == 12
+    assert "12 of 12 fits are measured, by commits " in report.lines[1]
+
+
+def test_what_an_earlier_library_measured_is_shown_and_said(two_tables, tmp_path, monkeypatch):
+    report = Report("development", "Title", "command", tmp_path)
+    development.run(report, methods="a")
+    monkeypatch.setattr(development, "library_version", lambda module: "later")
+    two_tables.clear()
+    development.run(report, methods="a", tables="one", seeds=1)
+    assert two_tables == [("one", "a", 0)]
+    assert any(
+        "6 of 12 fits" in line and "5 of them with an earlier" in line for line in report.lines
+    )
 
 
 def test_names_that_are_wrong_are_told(two_tables, tmp_path):
