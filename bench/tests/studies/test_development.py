@@ -22,7 +22,7 @@ from dtgfn_bench.studies.development_measure import (
     split_task,
 )
 from dtgfn_bench.studies.development_methods import METHODS, Contender, ours
-from dtgfn_bench.studies.development_page import Scores, comparable, write_ranks
+from dtgfn_bench.studies.development_page import Scores, _difference, comparable, write_ranks
 from dtgfn_bench.studies.development_tables import FEWEST, R_CLASSES, R_NUMBERS, all_tasks
 from dtgfn_bench.studies.forty_tables import CLASSES, NUMBERS, Task
 from dtgfn_bench.studies.forty_tables import R_CLASSES as FORTY_CLASSES
@@ -218,6 +218,19 @@ def test_a_run_goes_on_where_it_was_and_adds_only_what_is_new(two_tables, tmp_pa
     assert set(two_tables) == {("two", m, s) for m in "ab" for s in range(3)} - {("two", "a", 0)}
     assert any(line.startswith("| a | 1.50 (0.500) |") for line in report.lines)
     assert len(Store(tmp_path / "development.jsonl")) == 12
+    assert "12 of 12 fits are measured, by commits " in report.lines[1]
+
+
+def test_what_an_earlier_library_measured_is_shown_and_said(two_tables, tmp_path, monkeypatch):
+    report = Report("development", "Title", "command", tmp_path)
+    development.run(report, methods="a")
+    monkeypatch.setattr(development, "library_version", lambda module: "later")
+    two_tables.clear()
+    development.run(report, methods="a", tables="one", seeds=1)
+    assert two_tables == [("one", "a", 0)]
+    assert any(
+        "6 of 12 fits" in line and "5 of them with an earlier" in line for line in report.lines
+    )
 
 
 def test_names_that_are_wrong_are_told(two_tables, tmp_path):
@@ -240,6 +253,15 @@ def test_ranks_are_over_what_all_methods_have():
     assert found.tables == ["x", "y"]
     assert found.methods == ["a", "b"]
     assert found.values.tolist() == [[1.0, 2.0], [3.0, 2.0]]
+
+
+def test_differences_are_over_what_both_have():
+    values = np.array([[[0.5], [0.4]], [[0.2], [0.4]], [[np.nan], [0.4]]])
+    scores = Scores(["x", "y", "z"], ["linear", "catboost"], values)
+    assert _difference(scores, "linear").startswith("-0.050 (")
+    assert _difference(scores, "linear").endswith("better on 1 of 2")
+    assert _difference(scores, "bart") == "-"
+    assert _difference(scores._replace(values=values * np.nan), "linear") == "-"
 
 
 def test_without_records_there_are_no_ranks(tmp_path):

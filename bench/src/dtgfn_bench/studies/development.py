@@ -18,7 +18,7 @@ from dataclasses import replace
 from dtgfn.cli.options import names as split_names
 from dtgfn_bench.contract import missing_modules
 from dtgfn_bench.experiment import Cell, Record
-from dtgfn_bench.keys import library_version, library_versions, record_key
+from dtgfn_bench.keys import cell_identity, library_version, library_versions, record_key
 from dtgfn_bench.names import find
 from dtgfn_bench.runner import measured, new_record
 from dtgfn_bench.store import Store
@@ -108,5 +108,28 @@ def run(
         cell, seconds = record.cell, record.metrics.get("cell_seconds")
         what = f"{done}/{len(pending)} {cell.method} on {cell.table}, seed {cell.seed}"
         print(f"{what}: {record.reason or f'{seconds} s'}", flush=True)
-    current = [store.get(key_of(cell)) for cell in all_cells(all_tasks(), tuple(METHODS), SEEDS)]
-    write_tables(report, [record for record in current if record is not None])
+    everything = all_cells(all_tasks(), tuple(METHODS), SEEDS)
+    records = wanted_records(store, everything)
+    report.say(state(records, len(everything)))
+    write_tables(report, records)
+
+
+def wanted_records(store: Store, cells: Sequence[Cell]) -> list[Record]:
+    """Of every cell the record of the present revisions and libraries, or else the newest."""
+    newest = {cell_identity(record.cell): record for record in store.newest()}
+    found = [store.get(key_of(cell)) or newest.get(cell_identity(cell)) for cell in cells]
+    return [record for record in found if record is not None]
+
+
+def state(records: Sequence[Record], n_cells: int) -> str:
+    """How much is measured, by what code, and how busy the machine was."""
+    done = [record for record in records if record.status == "done"]
+    stale = sum(record.key != key_of(record.cell) for record in done)
+    commits = ", ".join(dict.fromkeys(record.commit for record in done if record.commit))
+    loads = [load for record in done if (load := record.metrics.get("load")) is not None]
+    parts = [f"{len(done)} of {n_cells} fits are measured, by commits {commits or 'unknown'}"]
+    if stale:
+        parts.append(f"{stale} of them with an earlier revision or another version of a library")
+    if loads:
+        parts.append(f"while the machine's load was {min(loads):.0f} to {max(loads):.0f}")
+    return "; ".join(parts) + "."

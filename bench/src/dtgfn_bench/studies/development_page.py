@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas
 
-from dtgfn._support.arrays import Bools, Floats
+from dtgfn._support.arrays import Bools, Floats, Int64s
 from dtgfn_bench.experiment import Record
 from dtgfn_bench.markup import plain
-from dtgfn_bench.statistics import rank_methods
+from dtgfn_bench.statistics import compare, rank_methods
 from dtgfn_bench.studies.development_methods import METHODS
 from dtgfn_bench.studies.development_tables import all_tasks
 from dtgfn_bench.studies.reporting import Report
@@ -36,6 +36,7 @@ METRICS = (
     Metric("interval_score", "interval score / spread", "number"),
 )
 ENOUGH = 0.5  # of the tables: with fewer, a method is not ranked
+REFERENCE = "catboost"
 
 
 class Scores(NamedTuple):
@@ -66,7 +67,11 @@ def comparable(scores: Scores) -> Scores:
     Methods that have no number on ``ENOUGH`` of the tables are left out.
     """
     there = (np.isfinite(scores.values).sum(axis=2) > 0).sum(axis=0)
-    kept = np.flatnonzero(there >= ENOUGH * len(scores.tables))
+    return shared(scores, np.flatnonzero(there >= ENOUGH * len(scores.tables)))
+
+
+def shared(scores: Scores, kept: Int64s) -> Scores:
+    """Means [tables, methods] of some methods over the tables and seeds that all of them have."""
     values = scores.values[:, kept]
     whole: Bools = np.asarray(np.isfinite(values).all(axis=1))  # [tables, seeds]
     rows = np.flatnonzero(whole.any(axis=1))
@@ -84,6 +89,8 @@ def write_tables(report: Report, records: Sequence[Record]) -> None:
         report.say(notes.read_text(encoding="utf-8").strip())
     report.say("## Mean ranks")
     write_ranks(report, records)
+    report.say(f"## Difference to {REFERENCE}")
+    write_differences(report, records)
     report.say("## Seconds of the processor, mean (median)")
     write_seconds(report, records)
     for metric in METRICS:
@@ -122,6 +129,37 @@ def write_ranks(report: Report, records: Sequence[Record]) -> None:
     report.head("method", *columns)
     for name in dict.fromkeys(name for cells in columns.values() for name in cells):
         report.row(name, *(cells.get(name, "-") for cells in columns.values()))
+
+
+def write_differences(report: Report, records: Sequence[Record]) -> None:
+    """Mean difference of each method to one, with its interval, and on how many tables it wins."""
+    report.say(
+        "Mean over the tables that both have, with a bootstrap interval of 95 %, and on how many "
+        "of them the method is better. Below zero is better than the reference."
+    )
+    shown = [metric for metric in METRICS if metric.name in ("log_loss", "rmse", "interval_score")]
+    rows: dict[str, list[str]] = {name: [] for name in METHODS if name != REFERENCE}
+    for metric in shown:
+        scores = gather(records, metric.name, metric.kind)
+        for name, row in rows.items():
+            row.append(_difference(scores, name))
+    report.head("method", *(metric.label for metric in shown))
+    for name, row in rows.items():
+        if set(row) != {"-"}:
+            report.row(name, *row)
+
+
+def _difference(scores: Scores, name: str) -> str:
+    if not {name, REFERENCE} <= set(scores.methods):
+        return "-"
+    at = np.array([scores.methods.index(each) for each in (name, REFERENCE)])
+    mine, other = shared(scores, at).values.T
+    if not len(mine):
+        return "-"
+    found = compare(mine.tolist(), other.tolist())
+    better = int((mine < other).sum())
+    interval = f"{found.low:+.3f} to {found.high:+.3f}"
+    return f"{found.difference:+.3f} ({interval}), better on {better} of {found.n}"
 
 
 def write_seconds(report: Report, records: Sequence[Record]) -> None:
