@@ -146,7 +146,7 @@ def test_bags_get_the_time_that_their_threads_have():
     """Two threads, eight bags, eight seconds: two seconds for the first ones, and not one."""
     given = []
     bag(lambda run: given.append(run.time_budget), time_budget=8.0)
-    assert given[0] == pytest.approx(2.0, rel=0.1)
+    assert min(given) == pytest.approx(2.0, rel=0.1)  # which thread tells first is open
     assert max(given) <= 8.0
 
 

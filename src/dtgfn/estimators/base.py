@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,19 @@ from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Table, as_table
 from dtgfn.data.targets import as_target
-from dtgfn.data.thresholds import Binning
+from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.engines.sums.settings import OPTION_NAMES
 from dtgfn.estimators.explained import ExplainedEstimator
 from dtgfn.inference.extend import extend_prepared
 from dtgfn.inference.infer import infer_prepared
-from dtgfn.inference.method import ENSEMBLE_OPTIONS, ENSEMBLES, check_ensemble, read_method
+from dtgfn.inference.method import (
+    ENSEMBLE_OPTIONS,
+    ENSEMBLES,
+    check_ensemble,
+    read_method,
+    resolve_binning,
+)
 from dtgfn.inference.sums import infer_sum_prepared, read_sum_options, summable
 from dtgfn.posterior.of_model import Posterior, as_posterior
 from dtgfn.posterior.prediction import TREES, WEIGHTINGS, Predictor
@@ -77,7 +83,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     inference: str | None
     max_depth: int | str
     n_thresholds: int
-    binning: Binning | Literal["auto"]
+    binning: AnyBinning
     split_penalty: SplitPenalty
     ensemble: str | None
     weighting: str
@@ -135,7 +141,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             read_method(self._engine_name(), options, ensemble, parameter="inference"),
             max_depth=self.max_depth,
             n_thresholds=self.n_thresholds,
-            binning=self._binning(ensemble),
+            binning=resolve_binning(self.binning, ensemble),
             leaf=leaf,
             classes=classes,
             split_penalty=self.split_penalty,
@@ -168,7 +174,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             classes=classes,
             max_depth=self.max_depth,
             n_thresholds=self.n_thresholds,
-            binning=self._binning("sum"),
+            binning=resolve_binning(self.binning, "sum"),
             sample_weight=sample_weight,
             time_budget=self.time_budget,
             n_jobs=self.n_jobs,
@@ -300,12 +306,6 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     def _engine_name(self) -> str:
         """The engine that was asked for, or that goes best with the ensemble."""
         return self.inference or ("smc" if self.ensemble == "bags" else "gfn")
-
-    def _binning(self, ensemble: str | None) -> Binning:
-        """Where thresholds lie: "auto" is the paper's choice for single trees."""
-        if self.binning != "auto":
-            return self.binning
-        return "uniform" if ensemble is None else "quantile"
 
     def _set_of_single_trees(self) -> list[str]:
         """Names of the parameters that were set, and that a sum of trees has no use for."""

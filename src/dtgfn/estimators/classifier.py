@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_flag, check_range, check_weights
 from dtgfn.data.tables import listing
 from dtgfn.data.targets import check_classes, check_labels
-from dtgfn.data.thresholds import Binning
+from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.posterior.label_shift import ClassPrior, average_shifted, prior_ratios
 from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
@@ -120,7 +120,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         inference: str | None = None,
         max_depth: int | str = 5,
         n_thresholds: int = 99,
-        binning: Binning | Literal["auto"] = "auto",
+        binning: AnyBinning = "auto",
         leaf_concentration: float = 0.1,
         split_penalty: SplitPenalty = "mdl",
         class_weight: dict[Any, float] | str | None = None,

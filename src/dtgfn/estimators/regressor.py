@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_level, check_range
 from dtgfn.data.targets import check_numbers
-from dtgfn.data.thresholds import Binning
+from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.posterior.moments import Variance, moments, normal_leaf, predictive_quantiles
 from dtgfn.trees.leaf_models import NormalLeaf
@@ -97,7 +97,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         inference: str | None = None,
         max_depth: int | str = 5,
         n_thresholds: int = 99,
-        binning: Binning | Literal["auto"] = "auto",
+        binning: AnyBinning = "auto",
         mean_strength: float = 0.1,
         noise_shape: float = 1.5,
         noise_share: float = 0.25,

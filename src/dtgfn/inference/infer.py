@@ -15,7 +15,7 @@ from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.progress import progress_bar
 from dtgfn.data.tables import Table, as_table
-from dtgfn.data.thresholds import Binning
+from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.diagnostics.judgement import (
     UntrustworthyFit,
     levels_to_caller,
@@ -25,7 +25,7 @@ from dtgfn.engines.contract import Run
 from dtgfn.engines.registry import find_engine
 from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.auto import FIRST, infer_chosen, read_auto
-from dtgfn.inference.method import Method, check_ensemble, read_method
+from dtgfn.inference.method import Method, check_ensemble, read_method, resolve_binning
 from dtgfn.inference.outside import make_outside
 from dtgfn.inference.sums import infer_sum_prepared, read_sum_options, summable
 from dtgfn.inference.temperature import leave_one_out
@@ -48,7 +48,7 @@ def infer(
     engine: str = "gfn",
     max_depth: int = 5,
     n_thresholds: int = 99,
-    binning: Binning = "uniform",
+    binning: AnyBinning = "auto",
     leaf_concentration: float = 0.1,
     leaf: LeafModel | None = None,
     classes: npt.ArrayLike | None = None,
@@ -72,7 +72,7 @@ def infer(
     engine: str = "gfn",
     max_depth: int | str = 5,
     n_thresholds: int = 99,
-    binning: Binning = "uniform",
+    binning: AnyBinning = "auto",
     leaf_concentration: float = 0.1,
     leaf: LeafModel | None = None,
     classes: npt.ArrayLike | None = None,
@@ -101,7 +101,8 @@ def infer(
     max_depth : int or "auto"
         Edges on the longest path, as in scikit-learn; "auto" chooses 3, 5 or 8 with bags.
     n_thresholds, binning
-        Grid of candidate thresholds per numeric column: "uniform", "quantile" or "midpoint".
+        Grid of candidate thresholds per numeric column: "uniform", "quantile", "midpoint", or
+        "auto", which is "quantile" for ensembles.
     leaf_concentration : float
         Dirichlet parameter per class in each leaf, if ``leaf`` is None.
     leaf : leaf model or None
@@ -173,7 +174,7 @@ def infer(
             classes=classes,
             max_depth=max_depth,
             n_thresholds=n_thresholds,
-            binning=binning,
+            binning=resolve_binning(binning, ensemble),
             sample_weight=sample_weight,
             time_budget=time_budget,
             n_jobs=n_jobs,
@@ -191,7 +192,7 @@ def infer(
         classes=classes,
         max_depth=max_depth,
         n_thresholds=n_thresholds,
-        binning=binning,
+        binning=resolve_binning(binning, ensemble),
         split_penalty=split_penalty,
         temperature=temperature,
         n_trees=n_trees,
