@@ -167,10 +167,23 @@ def make_workspace(setup: Setup) -> Workspace:
             order=np.arange(n, dtype=np.int32),
         )
 
+    def choice() -> Choice:
+        power = np.zeros(width)
+        return Choice(
+            weight=np.zeros((active, width)),
+            exponent=np.zeros(width),
+            factor=np.zeros(width),
+            power=power,
+            bits=power.view(np.int64),
+            log_feature=np.zeros(active),
+            total=np.zeros(1),
+        )
+
     scratch = Scratch(
         histogram=np.zeros((n_slots, active, width, 3)),
         root_histogram=np.zeros((active, width, 3)),
-        choice=Choice(np.zeros((active, width)), np.zeros(active)),
+        root_choice=choice(),
+        choice=choice(),
         active=np.zeros(len(setup.table.column), dtype=np.int32),
         waiting=np.zeros(n_slots, dtype=np.int32),
         slot=np.zeros(n_slots, dtype=np.int32),
