@@ -22,5 +22,6 @@ STUDIES = {
     "seed-spread": "How far a mean over five seeds can move",
     "speed": "Seconds per training step, next to the authors' code",
     "streaming": "A stream of batches: partial fits against cold starts",
+    "sums-agreement": "Our posterior over sums of trees against stochtree's, under one prior",
     "temperatures": "What one fit for all temperatures could share",
 }

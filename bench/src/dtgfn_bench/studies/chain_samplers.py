@@ -30,7 +30,7 @@ from dtgfn.trees.summed_trees import make_fast, sum_draws
 from dtgfn_bench.studies.mixing_tables import ChainTable
 
 CHAINS = 4
-MOST_DRAWS = 1000  # of a chain; more are thinned
+MOST_DRAWS = 500  # of a chain; more are thinned
 DEPTH, THRESHOLDS = 5, 99
 
 

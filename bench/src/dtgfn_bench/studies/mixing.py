@@ -67,7 +67,7 @@ def tell(value: float, digits: int) -> str:
     return "–" if math.isnan(value) else f"{value:.{digits}f}"
 
 
-def run(report: Report, *, seconds: float = 16.0, tables: str = "", seed: int = 0) -> None:
+def run(report: Report, *, seconds: float = 8.0, tables: str = "", seed: int = 0) -> None:
     """Let all samplers run on all tables; ``tables`` names some of them, with commas."""
     names = tables.split(",") if tables else TEN
     points = [seconds / 2**k for k in range(5)][::-1]
