@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from dtgfn.inference.extend import extend_posterior as extend_posterior
     from dtgfn.inference.extend import reweigh as reweigh
     from dtgfn.inference.infer import infer as infer
+    from dtgfn.inference.prior_mass import log_prior_mass as log_prior_mass
     from dtgfn.inference.resampling import BagOptions as BagOptions
     from dtgfn.inference.select import Selection as Selection
-    from dtgfn.inference.select import log_prior_mass as log_prior_mass
     from dtgfn.inference.select import select as select
     from dtgfn.inference.temperature import choose_temperature as choose_temperature
     from dtgfn.inference.temperature import leave_one_out as leave_one_out
@@ -71,9 +71,9 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "extend_posterior",
             "reweigh",
         ),
+        "inference.prior_mass": ("log_prior_mass",),
         "inference.select": (
             "Selection",
-            "log_prior_mass",
             "select",
         ),
         "inference.temperature": (

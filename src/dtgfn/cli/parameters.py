@@ -59,7 +59,12 @@ class Flag(NamedTuple):
     @property
     def metavar(self) -> str | None:
         """What stands for its value in the help."""
-        kinds: dict[Any, str] = {parse_int: "<int>", number: "<float>", Path: "<path>"}
+        kinds: dict[Any, str] = {
+            parse_int: "<int>",
+            int_or_auto: "<int>|auto",
+            number: "<float>",
+            Path: "<path>",
+        }
         return kinds.get(getattr(self.read, "read", self.read))
 
     @property
@@ -82,6 +87,11 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a number") from None
+
+
+def int_or_auto(text: str) -> int | str:
+    """Read a whole number, or "auto"."""
+    return text if text == "auto" else parse_int(text)
 
 
 @dataclass(frozen=True)
@@ -134,14 +144,15 @@ def weights(text: str) -> str | dict[str, float]:
 FLAGS = (
     Flag("inference", str, RUN, "gfn; smc for anomalies", "How to infer: gfn trains a GFlowNet,"
          " exact sums over all trees, mcmc and smc are samplers.", ENGINES),
-    Flag("max_depth", parse_int, MODEL, "5; 6 for anomalies", "Edges on a tree's longest path."),
+    Flag("max_depth", int_or_auto, MODEL, "5; 6 for anomalies",
+         "Edges on a tree's longest path; auto with --ensemble bags."),
     Flag("n_thresholds", parse_int, MODEL, "99; 31 for anomalies", "Thresholds tried per column."),
     Flag("binning", str, MODEL, "uniform", "Where the thresholds lie: evenly over the range, at "
          "quantiles, or between neighbouring values.", ("uniform", "quantile", "midpoint")),
     Flag("split_penalty", penalty, MODEL, "mdl", "Prior over trees: mdl, paper, nats per split, "
-         "bcart, or bcart:base,decay as in bcart:0.95,0.5."),
+         "bcart, bcart:base,decay as in bcart:0.95,0.5, or auto, by evidence."),
     Flag("temperature", OrNone(number_or_name), MODEL, "1.0; none for anomalies",
-         "Above 1 the posterior is wider; auto chooses it for classes by leaving rows out."),
+         "Above 1 the posterior is wider; auto chooses it by leaving rows out."),
     Flag("leaf_concentration", number, LEAVES, "0.1; 0.5 for anomalies",
          "Rows of each class that a leaf is given in advance (classes, anomalies)."),
     Flag("mean_strength", number, LEAVES, "0.1",

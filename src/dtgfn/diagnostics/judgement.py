@@ -37,6 +37,7 @@ from dtgfn.diagnostics.sum_checks import sum_doubts, sum_verdict
 from dtgfn.posterior.of_model import Posterior
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.leaf_models import DirichletLeaf
 
 GOOD_GAP, MOST_GAP = 0.1, 0.5  # nats
 COMPARED = "Compare it between fits of the same rows, thresholds and split_penalty."
@@ -410,6 +411,9 @@ def _bag_items(posterior: TreePosterior) -> Iterator[TrustItem]:
     if not posterior.is_bagged:
         return
     score = diagnostics.get("out_of_bag_log_score")
+    of_classes = isinstance(posterior.score.leaf, DirichletLeaf)
+    said = "probability of each training row's class" if of_classes else "density of each target"
+    best = ", 0 at best" if of_classes else ""
     yield TrustItem(
         "out_of_bag",
         "Out-of-bag log score",
@@ -417,6 +421,6 @@ def _bag_items(posterior: TreePosterior) -> Iterator[TrustItem]:
         None,
         "not known" if score is None else f"{score:.4f}",
         "unknown",
-        "Mean log probability of each training row's class by trees whose bag lacks the row: an "
-        "honest score without held-out rows, 0 at best.",
+        f"Mean log {said} by trees whose bag lacks the row: an honest score without held-out "
+        f"rows{best}.",
     )

@@ -13,7 +13,7 @@ import numpy as np
 from dtgfn._support.arrays import Bools, Codes, Floats
 from dtgfn.posterior.sum_prediction import SumPredictor
 from dtgfn.trees.batch import TreeBatch, trim
-from dtgfn.trees.summed_trees import SummedTrees, sum_draws
+from dtgfn.trees.summed_trees import SummedTrees, make_fast, sum_draws
 
 MOST_ROWS = 1000  # that are asked, at even steps
 MOST_NUMBERS = 1 << 23  # held at once
@@ -29,18 +29,18 @@ def draw_dependence(
     summed = predictor.posterior.summed
     uses = np.asarray(np.isin(summed.batch.feature, features).any(axis=1))
     fixed, moving = keep_trees(summed, np.logical_not(uses)), keep_trees(summed, uses)
-    fixed_flat, moving_flat = fixed.flat(), moving.flat()
+    fixed_fast, moving_fast = make_fast(fixed), make_fast(moving)
     n_outputs = predictor.posterior.leaf.n_outputs if predictor.posterior.is_of_classes else 1
     out = np.zeros((summed.n_draws, len(bins), n_outputs))
     share = weight / weight.sum()
     step = max(MOST_NUMBERS // (summed.n_draws * n_outputs), 1)
     for first in range(0, len(codes), step):
         rows = slice(first, first + step)
-        still = sum_draws(fixed_flat, fixed, codes[rows], predictor.n_jobs)
+        still = sum_draws(fixed_fast, fixed, codes[rows], predictor.n_jobs)
         changed = codes[rows].copy()
         for at, values in enumerate(bins):
             changed[:, features] = values
-            sums = still + sum_draws(moving_flat, moving, changed, predictor.n_jobs)
+            sums = still + sum_draws(moving_fast, moving, changed, predictor.n_jobs)
             said = predictor.outputs(sums).reshape(len(sums), summed.n_draws, n_outputs)
             out[:, at] += np.einsum("n,nkc->kc", share[rows], said)
     return out

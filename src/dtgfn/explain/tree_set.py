@@ -49,7 +49,8 @@ class TreeSet:
     classes : array [K] or None
         The user's label of each class; None for numbers.
     sharpness : float
-        Power of the average, see ``dtgfn.inference.bagging``; 1 unless these are all trees of bags.
+        Power of the average, see ``dtgfn.inference.outside``; 1 unless these are all trees of bags
+        of classes (the mean of numbers is the same however sharp).
 
     """
 
@@ -116,7 +117,8 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     classes = labels_of(posterior)
     binner = columns_of(posterior, batch)
     every = isinstance(trees, str) and trees == "all"
-    power = Predictor(posterior, weighting).sharpness if every else 1.0
+    powered = every and nodes.counts is not None
+    power = Predictor(posterior, weighting).sharpness if powered else 1.0
     return TreeSet(batch, weight, *nodes, binner=binner, classes=classes, sharpness=power)
 
 

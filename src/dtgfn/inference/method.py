@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtgfn._support.checks import check_choice
+from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.engines.contract import Engine, Run
 from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.engines.sums.settings import OPTION_NAMES
@@ -39,6 +40,13 @@ class Method:
         if self.bags is None:
             return self.engine.infer(rows, score, run, self.options)
         return infer_bagged(self.engine, rows, score, run, self.options, self.bags)
+
+
+def resolve_binning(binning: AnyBinning, ensemble: str | None) -> Binning:
+    """Where thresholds lie: "auto" is the paper's choice for single trees, else quantiles."""
+    if binning != "auto":
+        return binning
+    return "uniform" if ensemble is None else "quantile"
 
 
 def check_ensemble(

@@ -55,7 +55,7 @@ def infer_sum_prepared(
     *,
     leaf: DirichletLeaf | NormalLeaf,
     classes: npt.ArrayLike | None = None,
-    max_depth: int,
+    max_depth: int | str,
     n_thresholds: int,
     binning: Binning,
     sample_weight: npt.ArrayLike | None,

@@ -186,14 +186,12 @@ def choose_temperature(
     *,
     temperatures: Sequence[float] = TEMPERATURES,
     time_budget: float | None = None,
-    judge: Callable[[TreePosterior], LeaveOneOut] = leave_one_out,
 ) -> TemperatureChoice:
     """Infer at rising temperatures until the log score has fallen short of the best one twice.
 
     ``infer_at(temperature, seconds)`` returns the posterior of R^(1/temperature). The budget is
     shared: each temperature gets an even part of what those before it have left, less what scoring
-    took; none is begun that could not be scored in time. ``judge`` scores a posterior on training
-    rows; a bagged one has ``dtgfn.inference.bagging.out_of_bag``.
+    took; none is begun that could not be scored in time.
 
     Parameters
     ----------
@@ -203,8 +201,6 @@ def choose_temperature(
         What to try, from the first on.
     time_budget : float or None
         Seconds; None for no limit.
-    judge : function
-        Scores a posterior on training rows.
 
     Returns
     -------
@@ -247,7 +243,7 @@ def choose_temperature(
         if posterior.interrupted:  # and so is the search
             raise KeyboardInterrupt
         inferred = time.monotonic()
-        result = judge(posterior)
+        result = leave_one_out(posterior)
         now = time.monotonic()
         judging = now - inferred
         table.append(_line(temperature, posterior, result, now - begun))

@@ -39,7 +39,8 @@ class KnownSampler(Protocol):
 class BaggedTrees(Protocol):
     """Trees of resampled rows and columns, whose average is sharpened; see ``inference.bagging``.
 
-    ``copies`` [bags, n] is how often each row is in each bag, ``sharpness`` the power.
+    ``copies`` [bags, n] is how often each row is in each bag; ``sharpness`` is the power of an
+    average over classes, and what the variance of numbers is divided by.
     """
 
     copies: Array
@@ -143,7 +144,7 @@ class TreePosterior:
 
     @property
     def sharpness(self) -> float:
-        """Power of the average over trees, which bags have chosen; 1 of any other posterior."""
+        """How sharp bags have chosen their average to be; 1 of any other posterior."""
         return float(self.solution.sharpness) if isinstance(self.solution, BaggedTrees) else 1.0
 
     @property

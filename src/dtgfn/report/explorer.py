@@ -11,7 +11,7 @@ With weights w that sum to one, the answer for classes is ``p = sum w p_leaf`` t
 "sharpness", normalised. Before the power the total uncertainty is ``entropy(p)``, of which ``noise
 = sum w noise_leaf`` and the rest, at least zero, is of the model; both are then scaled so that they
 add up to the entropy of the answer. For numbers it is ``mean = sum w mean_leaf``, ``noise = sum w
-noise_leaf``, ``model = sum w (model_leaf + (mean_leaf - mean)^2)``.
+noise_leaf``, ``model = sum w (model_leaf + (mean_leaf - mean)^2)``, both divided by "sharpness".
 """
 
 from __future__ import annotations

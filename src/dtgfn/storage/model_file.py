@@ -163,11 +163,11 @@ def _with_moved(params: dict[str, Any]) -> dict[str, Any]:
 
 def _check_params(params: dict[str, Any]) -> None:
     """Refuse what predictions could not use; a later fit checks the others."""
-    check_choice("inference", params["inference"], tuple(ENGINES))
+    check_choice("inference", params["inference"], (None, *ENGINES))
     if not isinstance(params["options"], dict | None):
         raise ValueError("it has options that are none")
     if "ensemble" in params:
-        check_choice("ensemble", params["ensemble"], (None, *ENSEMBLES))
+        check_choice("ensemble", params["ensemble"], ("auto", None, *ENSEMBLES))
     if "weighting" in params:
         check_choice("weighting", params["weighting"], WEIGHTINGS)
     check_flag("leaf_draws", (params["options"] or {}).get("leaf_draws", False))

@@ -19,7 +19,8 @@ from dtgfn.engines.exact.support_check import check_support
 from dtgfn.engines.registry import ENGINE_HOMES
 from dtgfn.engines.rowsets.graph import Edges
 from dtgfn.engines.rowsets.problem import Problem, make_problem
-from dtgfn.inference.bagging import SHARPEST, Bags
+from dtgfn.inference.bagging import Bags
+from dtgfn.inference.outside import SHARPEST
 from dtgfn.posterior.tree_posterior import TreePosterior, TreeSource
 from dtgfn.storage.archived_parts import (
     ROUNDING,

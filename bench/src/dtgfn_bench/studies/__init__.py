@@ -8,11 +8,13 @@ FOLDER = "studies"  # within the folder of results
 STUDIES = {
     "ablation": "What each idea of the fixed order is worth",
     "caution": "What shrinking the network's guesses is worth",
+    "development": "The tables that defaults are chosen on, next to rivals as they come",
     "ensembles-development": "The choice of the bagged posterior's defaults",
     "exact": "Exact inference on small tables: seconds, memory, log Z",
     "fidelity": "The GFlowNet against the exact posterior",
     "forty": "Forty tables nobody tuned on, next to forests and linear models",
     "large": "Where exact is out of reach: best trees and evidence by engine",
+    "mixing": "How fast chains over sums of trees come to agree, next to stochtree and bartz",
     "odd-tables": "Odd tables with exact answers: is any engine wrong without saying so?",
     "paper-choices": "What the choices are worth that the paper leaves open",
     "predict": "Seconds to predict, next to a random forest",
@@ -20,5 +22,6 @@ STUDIES = {
     "seed-spread": "How far a mean over five seeds can move",
     "speed": "Seconds per training step, next to the authors' code",
     "streaming": "A stream of batches: partial fits against cold starts",
+    "sums-agreement": "Our posterior over sums of trees against stochtree's, under one prior",
     "temperatures": "What one fit for all temperatures could share",
 }
