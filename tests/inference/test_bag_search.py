@@ -2,14 +2,17 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dtgfn import DTGFNClassifier, DTGFNRegressor, infer, load, save
+from dtgfn.engines import find_engine
 from dtgfn.inference import bag_search
 from dtgfn.inference.bag_search import DEPTHS, Trials, make_grids, search
 from dtgfn.inference.bagging import out_of_bag
+from dtgfn.inference.method import Method
 from dtgfn.inference.penalty import PENALTIES
 from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import make_score
@@ -122,6 +125,38 @@ def test_time_that_is_over_ends_the_search(monkeypatch):
     found = fitted(**AUTO).posterior_
     assert len(found.diagnostics["tried"]) == 1
     assert found.score.max_depth == 5
+
+
+def test_a_trial_with_fewer_bags_is_not_compared(monkeypatch):
+    """The second trial loses bags, but none of its score: it is not believed."""
+    calls, real = [], Method.infer
+
+    def infer_fewer(method, rows, score, run):
+        calls.append(score)
+        found = real(method, rows, score, run)
+        fewer = {"bags_left_out": 1, "out_of_bag_log_score": -1e-9} if len(calls) == 2 else {}
+        return replace(found, diagnostics={**found.diagnostics, **fewer})
+
+    monkeypatch.setattr(Method, "infer", infer_fewer)
+    found = fitted(split_penalty="auto").posterior_
+    assert found.diagnostics["tried"][1]["log_score"] is None
+    assert found.score.prior.penalty != pytest.approx(0.7 * MDL)
+
+
+@pytest.mark.parametrize(("fills_time", "first"), [(True, 2.0), (False, 8.0)])
+def test_trials_get_an_even_share_if_they_would_take_it_all(monkeypatch, fills_time, first):
+    """Four penalties, sixteen seconds, half of which are for trials."""
+    given, real = [], Method.infer
+
+    def note_time(method, rows, score, run):
+        given.append(run.time_budget)
+        return real(method, rows, score, run)
+
+    monkeypatch.setattr(Method, "infer", note_time)
+    engine = replace(find_engine("smc"), fills_time=fills_time)
+    monkeypatch.setattr("dtgfn.engines.smc.engine.ENGINE", engine)
+    fitted(split_penalty="auto", time_budget=16.0)
+    assert given[0] == pytest.approx(first, rel=0.1)
 
 
 def test_without_a_seed_trials_have_the_same_bags():

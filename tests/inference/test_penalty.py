@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from dtgfn.engines import Run
 from dtgfn.inference import penalty as of_penalty
 from dtgfn.inference.method import read_method
 from dtgfn.inference.penalty import PENALTIES, infer_at_best_penalty, penalty_grid
+from dtgfn.inference.prior_mass import evidence_error
 
 RNG = np.random.default_rng(0)
 CODES = RNG.integers(0, 4, (12, 2)).astype(np.uint16)
@@ -105,6 +107,18 @@ def test_evidences_that_are_not_known_to_a_nat_choose_nothing():
         found = chosen(case, "smc", n_particles=10, n_sweeps=1)  # one sweep knows no error
     assert found.score.prior.penalty == 3.0
     assert [line["probability"] for line in found.diagnostics["penalties"]] == [0.0] * 4
+
+
+def test_an_evidence_is_as_wrong_as_it_is_proven_to_be():
+    case = Case(CODES, (CODES[:, 0] > 1).astype(np.int64), 2, max_depth=2, split_penalty=3.0)
+    found = chosen(case)
+    assert evidence_error(found) == 0.0
+    floor = {"referee_floor": found.log_evidence + 4.0}
+    assert evidence_error(replace(found, diagnostics=floor)) == pytest.approx(4.0)
+    unknown = replace(found, diagnostics=floor, log_evidence_error=math.nan)
+    assert math.isnan(evidence_error(unknown))
+    above = {"referee_floor": found.log_evidence - 4.0}
+    assert evidence_error(replace(found, diagnostics=above)) == 0.0
 
 
 def test_penalties_that_time_does_not_reach_are_told(monkeypatch):

@@ -69,7 +69,7 @@ def infer_best_bags(
 
     The others are as in ``score``, which is also where the search begins.
     ``diagnostics["tried"]`` has a line for every trial: the three settings, log_score (None where
-    time was too short, or no row is out of bag), mean_splits, bags and seconds.
+    time was too short for all bags, or no row is out of bag), mean_splits, bags and seconds.
     """
     if not isinstance(run.random_state, int | np.integer):  # all trials are to have the same bags
         seed = int(np.random.default_rng(run.random_state).integers(2**31))
@@ -149,8 +149,9 @@ class Trials:
             return self.found[score]
         begun, posterior, seconds = time.monotonic(), None, None
         if self.run.time_budget is not None:
-            n_left = max(self.n_expected - len(self.lines), 1)
-            seconds = max((SEARCH_SHARE * self.run.time_budget - self.used) / n_left, 1e-3)
+            left = SEARCH_SHARE * self.run.time_budget - self.used
+            even = left / max(self.n_expected - len(self.lines), 1)
+            seconds = max(even if self.method.engine.fills_time else left, 1e-3)
         try:
             posterior = self.method.infer(self.rows, score, replace(self.run, time_budget=seconds))
         except BudgetExceeded:
@@ -158,6 +159,8 @@ class Trials:
                 raise
         told = {} if posterior is None else posterior.diagnostics
         value = told.get("out_of_bag_log_score")
+        if self.lines and "bags_left_out" in told:  # fewer bags score worse, whatever the setting
+            value = None
         best = max((v for v in self.found.values() if v is not None), default=None)
         if posterior is not None and (not self.lines or (value is not None and value > best)):
             self.best = score, posterior

@@ -24,7 +24,7 @@ from dtgfn._support.json_values import none_if_nan
 from dtgfn.diagnostics.judgement import UntrustworthyFit, levels_to_caller
 from dtgfn.engines.contract import BudgetExceeded, Run
 from dtgfn.inference.method import Method
-from dtgfn.inference.prior_mass import FIT_SHARE, LARGEST_ERROR, log_prior_mass
+from dtgfn.inference.prior_mass import FIT_SHARE, LARGEST_ERROR, evidence_error, log_prior_mass
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.score import PenaltyPrior, Rows, Score
 
@@ -105,7 +105,7 @@ def _judge(
         )
     except BudgetExceeded as refusal:
         return {**line, "note": str(refusal), "seconds": time.monotonic() - begun}, posterior
-    error = math.hypot(posterior.log_evidence_error, mass_error)
+    error = math.hypot(evidence_error(posterior), mass_error)
     comparable = math.isfinite(posterior.log_evidence) and error <= LARGEST_ERROR
     found = {
         "log_evidence": none_if_nan(posterior.log_evidence - mass),

@@ -15,12 +15,23 @@ import numpy as np
 from dtgfn.engines.contract import Run
 from dtgfn.engines.exact.engine import infer_exact
 from dtgfn.engines.smc.engine import SmcOptions, infer_smc
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import PenaltyPrior, Rows, Score
 
 LARGEST_ERROR = 1.0  # nats; an evidence less certain than this is not compared
 FIT_SHARE = 0.6  # of a setting's time is for its posterior, the rest for the prior's mass
 MASS_PARTICLES, MASS_SWEEPS = 1000, 8
+
+
+def evidence_error(posterior: TreePosterior) -> float:
+    """Error of log Z in nats: its standard error, or what it is proven to lack if that is more.
+
+    Sweeps that all miss the same trees agree with each other; the referee may know better.
+    """
+    floor = posterior.diagnostics.get("referee_floor")
+    lacking = 0.0 if floor is None else max(floor - posterior.log_evidence, 0.0)
+    return max(posterior.log_evidence_error, lacking)  # nan stays nan
 
 
 def log_prior_mass(

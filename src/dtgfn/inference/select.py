@@ -29,7 +29,7 @@ from dtgfn.data.targets import as_target
 from dtgfn.data.thresholds import Binning
 from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.inference.infer import infer
-from dtgfn.inference.prior_mass import FIT_SHARE, LARGEST_ERROR, log_prior_mass
+from dtgfn.inference.prior_mass import FIT_SHARE, LARGEST_ERROR, evidence_error, log_prior_mass
 from dtgfn.inference.temperature import leave_one_out
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.score import SplitPenalty
@@ -235,7 +235,7 @@ def _judge(
             )
     except BudgetExceeded as refusal:
         return {**_line(settings, str(refusal)), "seconds": time.monotonic() - begun}, None
-    error = math.hypot(posterior.log_evidence_error, mass_error)
+    error = math.hypot(evidence_error(posterior), mass_error)
     comparable = math.isfinite(posterior.log_evidence) and error <= LARGEST_ERROR
     result = leave_one_out(posterior)
     line = _line(settings) | {

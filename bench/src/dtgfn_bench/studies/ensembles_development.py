@@ -34,6 +34,8 @@ PARTICLES: dict[str, Any] = {"engine": "smc", "n_particles": 500, "n_sweeps": 4}
 BAGS: dict[str, Any] = {"n_bags": 200, "n_trees": 1000, "n_particles": 50, "n_sweeps": 1}
 FEW: dict[str, Any] = {"n_bags": 50, "n_trees": 250, "n_particles": 50, "n_sweeps": 1}
 MANY: dict[str, Any] = {**FEW, "n_bags": 125, "n_particles": 500}
+OF_BAGS: dict[str, Any] = {**FEW, "ensemble": "bags"}
+DEEP = ("split_penalty", "max_depth")
 
 # Probabilities [n, C], nodes per tree and, of ours, the log score of the training rows.
 Outcome = tuple[Floats, float, float]
@@ -138,6 +140,22 @@ def bagged(split_penalty: str, **changes: Any) -> Callable[..., Outcome]:
     return fit_and_predict
 
 
+def chosen(**settings: Any) -> Callable[..., Outcome]:
+    """What `infer` gives where some of its settings are "auto"; bags if there are as many."""
+
+    def fit_and_predict(X: Floats, y: Int64s, new: Floats) -> Outcome:
+        from dtgfn.inference.infer import infer
+        from dtgfn.inference.temperature import leave_one_out
+
+        given = {**GRID, "engine": "smc", "time_budget": None, **settings}
+        found = infer(X, y, **given, random_state=0, n_jobs=1)
+        bagged = found.diagnostics.get("out_of_bag_log_score")
+        score = leave_one_out(found).score if bagged is None else bagged
+        return predict(found, new), 2 * found.mean_splits + 1, score
+
+    return fit_and_predict
+
+
 def predict(found: Any, new: Floats) -> Floats:
     """Class probabilities of new rows."""
     from dtgfn.data.binning import encode
@@ -167,6 +185,10 @@ METHODS = {
     "bagged, paper": bagged("paper", **FEW),
     "bagged, mdl, depth 8, 125 bags, 500 particles": bagged("mdl", max_depth=8, **MANY),
     "posterior, mdl, auto": posterior("mdl", None),
+    "posterior, penalty chosen": chosen(**PARTICLES, split_penalty="auto"),
+    "bagged, penalty chosen": chosen(**OF_BAGS, split_penalty="auto"),
+    "bagged, penalty and depth chosen": chosen(**OF_BAGS, **dict.fromkeys(DEEP, "auto")),
+    "bagged, all three chosen": chosen(**OF_BAGS, **dict.fromkeys((*DEEP, "temperature"), "auto")),
 }
 
 
