@@ -118,7 +118,8 @@ METHODS: dict[str, Contender] = {
         boosting_machine("ExplainableBoostingRegressor"),
         needs=("interpret",),
     ),
+    "dtgfn": ours(),
     # the default time_budget of 60 seconds would take a day
-    "dtgfn": ours(time_budget=20.0),
+    "dtgfn single trees": ours(ensemble=None, time_budget=20.0),
     "dtgfn bags": Contender(Bagged, None, settings={"class": BAGGED}),
 }
