@@ -4,7 +4,6 @@ import os
 import signal
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from dtgfn import BudgetExceeded, DTGFNClassifier, DTGFNRegressor
 from dtgfn.engines import Run, find_engine
 from dtgfn.engines.smc.engine import SmcEngine, SmcOptions
+from dtgfn.inference import bagging
 from dtgfn.inference.bagging import infer_bagged, out_of_bag
 from dtgfn.inference.resampling import BagOptions
 from dtgfn.trees.leaf_models import DirichletLeaf
@@ -142,18 +142,41 @@ def test_any_other_error_is_told():
         bag(fail)
 
 
-def test_bags_get_the_time_that_their_threads_have():
-    """Two threads, eight bags, eight seconds: two seconds for the first ones, and not one."""
-    given = []
-    bag(lambda run: given.append(run.time_budget), time_budget=8.0)
-    assert min(given) == pytest.approx(2.0, rel=0.1)  # which thread tells first is open
-    assert max(given) <= 8.0
+class Clock:
+    """A clock that only tests move."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
 
 
-def test_time_that_is_over_leaves_bags_out():
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(bagging, "time", made)
+    return made
+
+
+def test_bags_get_the_time_that_their_threads_have(clock):
+    """Two threads, eight bags, eight seconds: two for each while they share, and not one."""
+    sharing = bagging.Sharing(8.0, 8, 2)
+    assert sharing.seconds(0) == 2.0
+    clock.now = 6.0
+    assert sharing.seconds(6) == sharing.seconds(7) == 2.0
+    sharing.overhead = 0.5
+    assert sharing.seconds(6) == 1.5
+    assert not sharing.is_over
+    clock.now = 7.6
+    assert sharing.is_over
+    assert bagging.Sharing(None, 8, 2).seconds(0) is None
+
+
+def test_time_that_is_over_leaves_bags_out(clock):
     def slow(run):
-        time.sleep(0.05)
+        clock.now += 50.0
 
-    found = bag(slow, n_bags=16, time_budget=0.02)
-    assert 1 <= found.diagnostics["bags"] < 16
-    assert replace(found.solution).copies.shape[0] == found.diagnostics["bags"]
+    found = bag(slow, n_bags=16, n_jobs=1, time_budget=120.0)
+    # After two, 20 seconds are left, and a bag has taken 50 beside its engine.
+    assert found.diagnostics["bags"] == found.n_bags == 2
+    assert found.diagnostics["bags_left_out"] == 14

@@ -176,7 +176,10 @@ class Sharing:
     n_bags: int
     n_threads: int
     overhead: float = 0.0  # seconds that a bag takes beside its engine
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = time.monotonic()
 
     @property
     def used(self) -> float:
