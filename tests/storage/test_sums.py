@@ -9,6 +9,7 @@ import pytest
 from model_parts import read_parts, write_parts
 
 from dtgfn import DTGFNRegressor, StorageError, load, save
+from dtgfn.storage import limits
 
 pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 FEW = {"n_summed": 3, "n_chains": 2, "n_sweeps": 9, "n_draws": 6}
@@ -97,3 +98,9 @@ def test_meta_data_that_lie_are_refused(saved, tmp_path, change, reason):
     write_parts(tmp_path / "m", head, meta | change, arrays)
     with pytest.raises(StorageError, match=reason):
         load(tmp_path / "m")
+
+
+def test_draws_that_no_memory_could_add_up_are_refused(saved, monkeypatch):
+    monkeypatch.setattr(limits, "MOST_BYTES", 1000)
+    with pytest.raises(StorageError, match=r"needs .* for 6 draws, more than"):
+        load(saved)

@@ -25,9 +25,10 @@ from dtgfn.storage.archived_parts import (
     trees_from,
     trees_to_arrays,
 )
+from dtgfn.storage.limits import check_bytes
 from dtgfn.trees.batch import MAX_DEPTH
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
-from dtgfn.trees.summed_trees import SummedTrees
+from dtgfn.trees.summed_trees import ROWS_AT_ONCE, SummedTrees
 
 SUMS = "sums"  # what the meta data name as the engine
 LARGEST_SUM = 1e150  # of a draw's leaves, whose square must be a number
@@ -102,6 +103,7 @@ def _summed_from(meta: dict[str, Any], arrays: Arrays, n_cuts: Any, n_sums: int)
         raise ValueError("its leaves hold no usable numbers")
     for name in ("n_draws", "n_summed"):
         check_integer(name, meta[name], 1, len(trees))
+    check_bytes(8.0 * ROWS_AT_ONCE * meta["n_draws"] * n_sums, f"{meta['n_draws']:,} draws")
     value = np.ascontiguousarray(value[:, :width])
     return SummedTrees(trees, value, meta["n_draws"], n_sums, meta["n_summed"])
 
