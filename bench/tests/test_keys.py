@@ -77,4 +77,4 @@ def test_an_experiments_own_runs_need_no_method():
 def test_versions_are_those_of_distributions():
     assert keys.library_version("sklearn").split(".")[0].isdigit()
     assert keys.library_version("no_such_module") == "missing"
-    assert "scikit-learn" in keys.library_versions(METHOD)
+    assert "scikit-learn" in keys.library_versions(METHOD.needs)

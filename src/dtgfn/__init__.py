@@ -39,15 +39,17 @@ if TYPE_CHECKING:
     from dtgfn.inference.extend import extend_posterior as extend_posterior
     from dtgfn.inference.extend import reweigh as reweigh
     from dtgfn.inference.infer import infer as infer
+    from dtgfn.inference.prior_mass import log_prior_mass as log_prior_mass
     from dtgfn.inference.resampling import BagOptions as BagOptions
     from dtgfn.inference.select import Selection as Selection
-    from dtgfn.inference.select import log_prior_mass as log_prior_mass
     from dtgfn.inference.select import select as select
     from dtgfn.inference.temperature import choose_temperature as choose_temperature
     from dtgfn.inference.temperature import leave_one_out as leave_one_out
     from dtgfn.posterior.moments import Variance as Variance
     from dtgfn.posterior.prediction import Predictor as Predictor
     from dtgfn.posterior.prediction import average_outputs as average_outputs
+    from dtgfn.posterior.sum_posterior import SumPosterior as SumPosterior
+    from dtgfn.posterior.sum_prediction import SumPredictor as SumPredictor
     from dtgfn.posterior.tree_posterior import TreePosterior as TreePosterior
     from dtgfn.posterior.uncertainty import Uncertainty as Uncertainty
     from dtgfn.posterior.uncertainty import credible_interval as credible_interval
@@ -69,9 +71,9 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "extend_posterior",
             "reweigh",
         ),
+        "inference.prior_mass": ("log_prior_mass",),
         "inference.select": (
             "Selection",
-            "log_prior_mass",
             "select",
         ),
         "inference.temperature": (
@@ -79,10 +81,12 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "leave_one_out",
         ),
         "posterior.tree_posterior": ("TreePosterior",),
+        "posterior.sum_posterior": ("SumPosterior",),
         "posterior.prediction": (
             "Predictor",
             "average_outputs",
         ),
+        "posterior.sum_prediction": ("SumPredictor",),
         "posterior.uncertainty": (
             "Uncertainty",
             "credible_interval",

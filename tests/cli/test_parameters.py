@@ -20,6 +20,7 @@ from dtgfn.cli.parameters import (
 )
 from dtgfn.engines.gfn.settings import PRESETS, Settings, make_settings
 from dtgfn.engines.registry import ENGINES as KNOWN_ENGINES
+from dtgfn.engines.sums.settings import SumOptions
 from dtgfn.inference.method import ENSEMBLE_OPTIONS
 from dtgfn.inference.method import ENSEMBLES as KNOWN_ENSEMBLES
 from dtgfn.inference.resampling import BagOptions
@@ -64,6 +65,8 @@ def test_the_help_tells_the_defaults_of_options():
     assert told.pop("preset") == inspect.signature(make_settings).parameters["preset"].default
     assert told.pop("leaf_draws") == "no"
     assert told.pop("n_bags") == str(BagOptions().n_bags)
+    for name in ("n_summed", "n_chains", "n_sweeps", "n_draws"):
+        assert told.pop(name) == str(getattr(SumOptions(), name))
     assert set(told.values()) == {"none"}  # what the preset says
 
 
@@ -105,6 +108,8 @@ def test_choices_are_those_of_the_estimators():
         ({"split_penalty": "bcart:0.95,0.5"}, {"split_penalty": ("bcart", 0.95, 0.5)}),
         ({"split_penalty": "1.5"}, {"split_penalty": 1.5}),
         ({"ensemble": "bags", "n_bags": "5"}, {"ensemble": "bags", "options": {"n_bags": 5}}),
+        ({"ensemble": "sum", "n_summed": "5", "n_sweeps": "30"},
+         {"ensemble": "sum", "options": {"n_summed": 5, "n_sweeps": 30}}),
         ({"class_weight": "a=b=2,c=1"}, {"class_weight": {"a=b": 2.0, "c": 1.0}}),
         ({"class_weight": "balanced", "loss": None}, {"class_weight": "balanced"}),
         ({"options": ["n-particles=50", "hidden=[8,8]", "loss=cosh", "patience=null"]},
@@ -116,7 +121,7 @@ def test_choices_are_those_of_the_estimators():
         ({"n_steps": "9", "loss": "huber", "options": ["n_steps=7"]},
          {"options": {"n_steps": 7, "loss": "huber"}}),
     ],
-    ids=range(11),
+    ids=range(12),
 )  # fmt: skip
 def test_texts_become_what_python_would_be_given(texts, values):
     assert as_parameters(read_parameters(texts), values, "classify") == values

@@ -26,7 +26,7 @@ from sum_twins import (
 from thoroughness import long_but
 
 from dtgfn.engines.convergence import effective_draws
-from dtgfn.engines.sums.sweep import CLASSES, MIXER, NOISE, NUMBERS, VARIANCE, Moves, Prior, Target
+from dtgfn.engines.sums.sweep import CLASSES, NOISE, NUMBERS, VARIANCE, Moves, Prior, Target
 from dtgfn.trees.score import BranchingPrior
 
 CODES = np.array(
@@ -56,7 +56,12 @@ class Drawn:
             offset,
         )
         self.prior = Prior(
-            noise_shape=4.0, noise_rate=3.0, scale=0.8, fixed_scale=fixed, fixed_noise=False
+            noise_shape=4.0,
+            noise_rate=3.0,
+            scale=0.8,
+            freedom=3.0,
+            fixed_scale=fixed,
+            fixed_noise=False,
         )
         self.chain: Stepped = make_stepped(
             TABLE,
@@ -80,11 +85,10 @@ class Drawn:
     def draw_parameters(self) -> None:
         """Forest, noise and scale from the prior."""
         forest, prior, rng = self.chain.forest, self.prior, self.rng
-        variance = mixer = prior.scale**2
+        variance = prior.scale**2
         if not self.fixed:  # a half-Cauchy scale, by its mixture
-            mixer = inverse_gamma(0.5, 1 / prior.scale**2, rng)
-            variance = inverse_gamma(0.5, 1 / mixer, rng)
-        forest.numbers[[VARIANCE, MIXER]] = variance, mixer
+            variance = (prior.scale * rng.standard_t(prior.freedom)) ** 2
+        forest.numbers[VARIANCE] = variance
         forest.numbers[NOISE] = 1.0
         if self.kind == "numbers":
             forest.numbers[NOISE] = inverse_gamma(prior.noise_shape, prior.noise_rate, rng)

@@ -28,7 +28,7 @@ from sum_twins import (
 from thoroughness import diagonal, examples
 
 from dtgfn.engines.convergence import effective_draws
-from dtgfn.engines.sums.node_choice import SumTable, add_histogram
+from dtgfn.engines.sums.node_choice import SumTable, add_histogram, weigh_node
 from dtgfn.engines.sums.sweep import NOISE, VARIANCE, Forest, Moves, Prior
 from dtgfn.engines.sums.tree_draw import GrownTree, Scratch, add_sums, locate_rows, walk_tree
 from dtgfn.trees.custom_leaf import CustomLeaf
@@ -56,7 +56,7 @@ FAR = 4.5  # standard errors
 
 def fixed(variance: float) -> Prior:
     """Leaf scale and noise that are not drawn."""
-    return Prior(1.5, 1.0, math.sqrt(variance), fixed_scale=True, fixed_noise=True)
+    return Prior(1.5, 1.0, math.sqrt(variance), 1.0, fixed_scale=True, fixed_noise=True)
 
 
 def errors(trace: np.ndarray, truth: np.ndarray, variance: np.ndarray) -> np.ndarray:
@@ -253,6 +253,10 @@ class Walk:
         add_histogram(
             self.table.codes, grown.order, grown.begin[start], grown.end[start], scratch.active,
             len(self.active), precision, pull, scratch.root_histogram,
+        )  # fmt: skip
+        weigh_node(
+            scratch.root_histogram, scratch.active, len(self.active), grown.sums[start],
+            grown.depth[start], variance, log_tilt, self.table, scratch.root_choice,
         )  # fmt: skip
         return walk_tree(
             grown, start, drawing, len(self.active), log_tilt, variance, precision, pull,

@@ -5,7 +5,7 @@ import pandas
 import pytest
 import sklearn.inspection
 
-from dtgfn import DTGFNClassifier, DTGFNRegressor
+from dtgfn import DTGFNClassifier, DTGFNRegressor, SumPredictor
 from dtgfn.explain.column_dependence import column_bins, partial_dependence
 
 
@@ -28,6 +28,8 @@ def table(n_rows=80):
 X, NUMBERS = table()
 CLASSES = np.where(NUMBERS > 1, "high", np.where(NUMBERS > 0, "middle", "low"))
 SMALL = {"max_depth": 2, "n_thresholds": 4, "random_state": 0, "n_jobs": 1, "n_trees": 60}
+SUM = {"n_summed": 5, "n_chains": 2, "n_sweeps": 12, "n_draws": 8}
+SUM = {"ensemble": "sum", "options": SUM, "n_thresholds": 4, "random_state": 0, "n_jobs": 1}
 # One value of every bin that trees can tell apart.
 VALUES = {
     "age (years)": None,
@@ -47,13 +49,15 @@ def models():
         ),
         "by reward": DTGFNClassifier(inference="exact", weighting="posterior", **SMALL),
         "numbers": DTGFNRegressor(inference="exact", **SMALL),
+        "sums": DTGFNClassifier(**SUM),
+        "sums of numbers": DTGFNRegressor(**SUM),
     }
     import warnings
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few trees are no good fit, and need not be
         for name, model in made.items():
-            model.fit(X, NUMBERS if name == "numbers" else CLASSES)
+            model.fit(X, NUMBERS if "numbers" in name else CLASSES)
     return made
 
 
@@ -70,11 +74,14 @@ def changed(column, value):
     return copy
 
 
-@pytest.mark.parametrize("name", ["exact", "sampled", "bagged", "by reward", "numbers"])
+KINDS = ["exact", "sampled", "bagged", "by reward", "numbers", "sums", "sums of numbers"]
+
+
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("column", VALUES)
 def test_the_mean_is_the_mean_prediction_of_changed_copies(models, name, column):
     model = models[name]
-    predict = model.predict if name == "numbers" else model.predict_proba
+    predict = model.predict if "numbers" in name else model.predict_proba
     told = model.partial_dependence(column, X)
     slow = [predict(changed(column, value)).mean(axis=0) for value in values_of(model, column)]
     assert told["mean"].to_numpy() == pytest.approx(np.ravel(slow), abs=1e-9)
@@ -100,6 +107,32 @@ def test_the_band_holds_the_trees_own_dependence(models, name):
     assert told["high"].to_numpy() == pytest.approx(high, abs=1e-9)
 
 
+@pytest.mark.parametrize("name", ["sums", "sums of numbers"])
+def test_the_band_holds_the_draws_own_dependence(models, name):
+    model, level = models[name], 0.8
+    told = partial_dependence(model, "age (years)", X, level=level)
+    predictor = SumPredictor(model.posterior_)
+    each = [
+        predictor.draws(model.posterior_.encode(changed("age (years)", value))).mean(axis=0)
+        for value in values_of(model, "age (years)")
+    ]
+    each = np.moveaxis(np.reshape(each, (6, 8, -1)), 1, 0).reshape(8, -1)
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(each, tails, axis=0, method="inverted_cdf")
+    assert told["low"].to_numpy() == pytest.approx(low, abs=1e-9)
+    assert told["high"].to_numpy() == pytest.approx(high, abs=1e-9)
+
+
+def test_of_many_rows_sums_are_asked_at_even_steps(models, monkeypatch):
+    monkeypatch.setattr("dtgfn.explain.column_dependence.MOST_ROWS", 40)
+    model = models["sums of numbers"]
+    every = np.unique(np.linspace(0, len(X) - 1, 40).round().astype(int))
+    told = model.partial_dependence("smoker", X)
+    wanted = [model.predict(changed("smoker", value))[every].mean() for value in (False, True)]
+    assert told["mean"].tolist() == pytest.approx(wanted)
+    assert told["rows"].sum() == len(X)
+
+
 def test_scikit_learn_finds_the_same_means():
     numbers = np.random.default_rng(0).normal(size=(60, 2))
     y = (numbers[:, 0] + 0.3 * numbers[:, 1] > 0).astype(int)
@@ -115,7 +148,7 @@ def test_scikit_learn_finds_the_same_means():
 
 
 def test_training_rows_are_the_rows_if_none_are_given(models):
-    for name in ("exact", "numbers"):
+    for name in ("exact", "numbers", "sums", "sums of numbers"):
         for column in VALUES:
             own, given = (models[name].partial_dependence(column, rows) for rows in (None, X))
             pandas.testing.assert_frame_equal(own, given)

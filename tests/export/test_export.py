@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx_sessions import run_onnx
 from random_posterior import make_posterior, mixed_frame, numeric_frame
 from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier, export_text, plot_tree
@@ -33,7 +34,6 @@ from dtgfn.trees.batch import route
 from dtgfn.trees.leaf_models import DirichletLeaf
 
 onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
 
 few = examples(25)
 seeds = st.integers(0, 2**32 - 1)
@@ -106,7 +106,7 @@ def test_every_format_takes_a_model_a_posterior_and_any_tree():
     X = [[1.0], [2.0], [8.0], [9.0]] * 5
     model = DTGFNClassifier(inference="exact", max_depth=1, n_thresholds=3, n_trees=20)
     model.fit(X, ["no", "no", "yes", "yes"] * 5)
-    for name, (_, many) in FORMATS.items():
+    for name, (_, many, _) in FORMATS.items():
         for trees in ("best", None, "consensus", 3, model.best_tree_, *["all"] * many):
             assert str(export(model, name, trees=trees)) == str(
                 export(model.posterior_, name, trees=trees)
@@ -155,7 +155,7 @@ def test_leaves_of_ones_own_are_drawn_but_not_exported():
     first = take_trees(posterior)
     leaf = np.flatnonzero(first.trees.feature[0] < 0)[0]
     said = ", ".join(f"{number:.6g}" for number in first.value[0, leaf])
-    for name, (_, many) in FORMATS.items():
+    for name, (_, many, _) in FORMATS.items():
         if many:
             with pytest.raises(ValueError, match="neither classes nor numbers"):
                 export(own, name)
@@ -574,21 +574,6 @@ def test_code_columns_of_the_pipeline_have_names():
 
 
 # ONNX.
-
-
-def run_onnx(model, X, kinds=None):
-    onnx.checker.check_model(model, full_check=True)
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    if [given.name for given in session.get_inputs()] == ["X"]:
-        return session.run(None, {"X": np.asarray(X.astype("float64"))})
-    feed = {}
-    for name in X.columns:
-        text = X[name].dtype == object or X[name].dtype.name == "str"
-        cells = X[name].fillna("") if text else X[name].astype("float64")
-        feed[name] = np.asarray(cells, dtype=object if text else float)[:, None]
-    return session.run(None, feed)
 
 
 @few

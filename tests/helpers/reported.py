@@ -15,7 +15,8 @@ SCRIPT = "<script>window.hacked = 1</script>"
 MARKUP = "<img src=x onerror='window.hacked = 2'> & \"quoted\" </script>"
 LONG = "a name of very many words " * 8 + "x" * 100
 ARABIC = "😀 العمر"
-KINDS = ["exact", "gfn", "bags", "numbers", "detector", "stump"]
+KINDS = ["exact", "gfn", "bags", "numbers", "sums", "summed numbers", "detector", "stump"]
+SUM = {"n_summed": 6, "n_chains": 2, "n_sweeps": 24, "n_draws": 12}
 
 
 class Case(NamedTuple):
@@ -48,6 +49,11 @@ def case(kind: str) -> Case:
         model = DTGFNRegressor(inference="smc", **QUICK)
         model.fit(X, X[LONG] + (X["colour"] == "red"))
         held_out = X[:50], X[LONG][:50]
+    elif kind == "sums":
+        model = DTGFNClassifier(ensemble="sum", options=SUM, **QUICK).fit(X, y)
+        held_out = X[:60], y[:60]
+    elif kind == "summed numbers":
+        model = DTGFNRegressor(ensemble="sum", options=SUM, **QUICK).fit(X, X[LONG])
     elif kind == "detector":
         model = DTGFNAnomalyDetector(n_trees=12, n_jobs=1, random_state=0).fit(X)
         held_out = X[:40], [1] * 35 + [-1] * 5

@@ -13,15 +13,15 @@ from scipy.special import entr
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dtgfn import DTGFNClassifier
-from dtgfn.engines import ExactOptions, Run, find_engine
+from dtgfn.engines import Run, find_engine
 from dtgfn.engines.exact.engine import ExactEngine
 from dtgfn.explain.tree_set import take_trees
-from dtgfn.inference.bagging import Bags, best_sharpness, infer_bagged, out_of_bag
+from dtgfn.inference.bagging import Bags, infer_bagged, out_of_bag
+from dtgfn.inference.outside import best_power
 from dtgfn.inference.resampling import BagOptions
 from dtgfn.posterior.prediction import Predictor, average_outputs, average_trees, sharpened
 from dtgfn.posterior.uncertainty import credible_interval, uncertainty
 from dtgfn.trees.batch import canonical_keys, node_sums, route
-from dtgfn.trees.leaf_models import NormalLeaf
 
 RNG = np.random.default_rng(0)
 CODES = RNG.integers(0, 5, (40, 6)).astype(np.uint16)
@@ -130,8 +130,8 @@ def test_the_best_sharpness_mends_what_was_blunted():
     truth = rng.dirichlet([0.5, 0.5, 0.5], 20_000)
     target = np.array([rng.choice(3, p=p) for p in truth], dtype=np.int32)
     blunt = sharpened(truth, 0.4)
-    assert best_sharpness(blunt, target, np.ones(20_000)) == pytest.approx(2.5, rel=0.05)
-    assert best_sharpness(blunt[:0], target[:0], np.ones(0)) == 1.0
+    assert best_power(blunt, target, np.ones(20_000)) == pytest.approx(2.5, rel=0.05)
+    assert best_power(blunt[:0], target[:0], np.ones(0)) == 1.0
 
 
 @pytest.mark.parametrize("weighting", ["importance", "uniform"])
@@ -346,13 +346,6 @@ def test_many_copies_of_a_row_are_counted_in_full():
 def test_bad_arguments_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         bag(**options)
-
-
-def test_numbers_cannot_be_bagged():
-    score = replace(CASE.score, leaf=NormalLeaf())
-    run = Run(column=CASE.columns, n_columns=4)
-    with pytest.raises(TypeError, match="NormalLeaf, not classes"):
-        infer_bagged(find_engine("exact"), CASE.rows, score, run, ExactOptions())
 
 
 def test_a_posterior_without_bags_is_refused():

@@ -9,7 +9,8 @@ from scipy.special import logsumexp
 from sklearn.datasets import load_iris
 
 import dtgfn
-from dtgfn.inference.select import Selection, log_prior_mass, select
+from dtgfn.inference.prior_mass import log_prior_mass
+from dtgfn.inference.select import Selection, select
 
 
 def make_case(seed, **changes):
@@ -131,6 +132,7 @@ def test_bad_arguments_are_named():
     [
         ({"temperature": 2.0}, "temperature=2.0 has no evidence"),
         ({"temperature": "auto"}, "temperature='auto' has no evidence"),
+        ({"split_penalty": "auto"}, "split_penalty='auto' chooses by itself; give select"),
         ({"ensemble": "bags"}, "ensemble='bags' cannot be selected with"),
     ],
 )

@@ -99,7 +99,8 @@ def answer_numbers(report, row):
     mean = sum(weight * leaf[0] for weight, leaf in reached)
     noise = sum(weight * leaf[1] for weight, leaf in reached)
     model = sum(weight * (leaf[2] + (leaf[0] - mean) ** 2) for weight, leaf in reached)
-    return mean, (noise + model, noise, model)
+    sharpness = report["forest"]["sharpness"]
+    return mean, tuple(part / sharpness for part in (noise + model, noise, model))
 
 
 def plain_rows(frame):
@@ -217,6 +218,17 @@ def test_bags_are_as_sharp_in_the_report(bagged, flowers):
     assert_same_answers(bagged, flowers[0][::7], report)
     assert report["fit"]["engine"] == "bags of smc"
     assert report["trust"]["level"] == "unknown"
+
+
+def test_bags_of_numbers_are_as_sharp_in_the_report(flowers):
+    X = flowers[0]
+    model = DTGFNRegressor(
+        inference="smc", ensemble="bags", options={"n_bags": 10}, n_trees=60, **QUICK
+    ).fit(X.iloc[:, :3], X.iloc[:, 3])
+    report = gather(model)
+    assert report["forest"]["sharpness"] == model.posterior_.sharpness != 1
+    assert_same_answers(model, X.iloc[::7, :3], report)
+    assert "density of each target" in json.dumps(report["trust"])
 
 
 def test_weighted_classes_and_another_weighting(flowers):

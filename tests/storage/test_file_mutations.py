@@ -1,17 +1,24 @@
 """Files whose content was changed, with all checksums right: a usable model or one sentence."""
 
 import copy
-import io
-import json
 import random
-import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
+from model_parts import read_parts, write_parts
 
-from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, infer, load, save
+from dtgfn import (
+    DTGFNAnomalyDetector,
+    DTGFNClassifier,
+    DTGFNRegressor,
+    SumPosterior,
+    infer,
+    load,
+    save,
+)
 from dtgfn._support.archive import StorageError
+from dtgfn.diagnostics import verdict
 
 # Models to change need not be good ones.
 pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
@@ -28,6 +35,7 @@ LABELS = np.where(X["a"].fillna(1) > 0, "yes", np.where(X["c"], "no", "maybe"))
 NUMBERS = np.where(X["a"].fillna(1) > 0, 3.0, 1.0) + 0.3 * rng.normal(size=50)
 COMMON = {"n_thresholds": 5, "n_trees": 20, "random_state": 0}
 FEW = {"n_particles": 20, "n_sweeps": 1}
+SUM = {"n_summed": 3, "n_chains": 2, "n_sweeps": 12, "n_draws": 6}
 DRAWN = {**FEW, "leaf_draws": True}
 MODELS = {
     "exact": (DTGFNClassifier(inference="exact", max_depth=3, **COMMON), LABELS),
@@ -42,33 +50,20 @@ MODELS = {
         ),
         LABELS,
     ),
+    "sums": (
+        DTGFNClassifier(ensemble="sum", max_depth=3, n_thresholds=5, random_state=0, options=SUM),
+        LABELS,
+    ),
+    "sums of numbers": (
+        DTGFNRegressor(ensemble="sum", max_depth=3, n_thresholds=5, random_state=0, options=SUM),
+        NUMBERS,
+    ),
     "detector": (DTGFNAnomalyDetector(max_depth=3, options=FEW, **COMMON), None),
 }
 WHOLE = [0, -1, 1, 2, 7, 64, 65_535, 65_536, 2**31 - 1, -(2**31), 2**63 - 1]
 REAL = [0.0, -1.0, 0.5, 2.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 1e150]
 VALUES = [None, -1, 0, 1, 31, 1e308, 10**30, 0.5, "", "exact", [], {}, [None], True, 65_535, 1001]
 TYPES = ["?", "i1", "u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8"]
-
-
-def read_parts(path):
-    with zipfile.ZipFile(path) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
-    arrays = {
-        name[7:-4]: np.load(io.BytesIO(data))
-        for name, data in entries.items()
-        if name.endswith(".npy")
-    }
-    return json.loads(entries["header.json"]), json.loads(entries["meta.json"]), arrays
-
-
-def write_parts(path, head, meta, arrays):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("header.json", json.dumps(head | {"arrays": sorted(arrays)}))
-        archive.writestr("meta.json", json.dumps(meta))
-        for name, array in arrays.items():
-            stream = io.BytesIO()
-            np.save(stream, np.array(array, order="C"))
-            archive.writestr(f"arrays/{name}.npy", stream.getvalue())
 
 
 def places(value, path=()):
@@ -151,14 +146,20 @@ def assert_sensible(model):
     if isinstance(model, DTGFNAnomalyDetector):
         assert np.isfinite(model.score_samples(X)).all()
         return
+    of_sums = isinstance(model.posterior_, SumPosterior)
+    readings = (None,) if of_sums else (None, "best")
     if isinstance(model, DTGFNRegressor):
-        assert np.isfinite(model.predict(X)).all()
-        assert np.isfinite(model.predict(X, tree="best")).all()
+        for tree in readings:
+            assert np.isfinite(model.predict(X, return_std=True, tree=tree)).all()
+        assert np.isfinite(model.predict_interval(X[:3])).all()
     else:
-        for tree in (None, "best"):
+        for tree in readings:
             probability = model.predict_proba(X, tree=tree)
             assert ((probability >= 0) & (probability <= 1 + 1e-9)).all()
             np.testing.assert_allclose(probability.sum(axis=1), 1, atol=1e-6)
+    if of_sums:
+        assert verdict(model.posterior_)["sentence"]
+        return
     assert model.describe()
     if model.posterior_.solution is not None:
         model.posterior_.solution.sample(3, np.random.default_rng(0))

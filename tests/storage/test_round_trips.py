@@ -31,6 +31,12 @@ ENGINES = {
     "mcmc": {"inference": "mcmc", "options": {"n_chains": 1, "n_steps": 50}},
     "smc": {"inference": "smc", "options": {"n_particles": 8, "n_sweeps": 1}},
 }
+SUM = {
+    "ensemble": "sum",
+    "random_state": 0,
+    "time_budget": None,
+    "options": {"n_summed": 3, "n_chains": 2, "n_sweeps": 9, "n_draws": 6},
+}
 QUICK = ("exact", "mcmc", "smc")  # the others are tried on fewer tables
 NAMES = ("größe", "\N{DECIDUOUS TREE}", "", "a b", "\0")
 
@@ -76,6 +82,9 @@ settings_of = st.fixed_dictionaries(
         "split_penalty": st.sampled_from(["mdl", 0.0, 40.0, "bcart"]),
         "temperature": st.sampled_from([0.1, 1.0, 30.0]),
     }
+)
+sums_of = st.fixed_dictionaries(
+    {"max_depth": st.sampled_from([0, 1, 4]), "n_thresholds": st.sampled_from([1, 5])}
 )
 
 
@@ -148,6 +157,29 @@ def test_detectors_come_back(engine, table, n_thresholds, n_trees):
     again = there_and_back(model)
     np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
     assert again.offset_ == model.offset_
+
+
+@odd
+@given(table=tables(), y=labels, chosen=sums_of)
+def test_classifiers_of_sums_come_back(table, y, chosen):
+    frame, weight = table
+    model = DTGFNClassifier(**SUM, **chosen).fit(frame, y[: len(frame)], weight)
+    again = there_and_back(model)
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    np.testing.assert_array_equal(again.predict_interval(frame), model.predict_interval(frame))
+    assert again.classes_.tolist() == model.classes_.tolist()
+
+
+@odd
+@given(table=tables(), y=targets, chosen=sums_of)
+def test_regressors_of_sums_come_back(table, y, chosen):
+    frame, weight = table
+    model = DTGFNRegressor(**SUM, **chosen).fit(frame, y[: len(frame)], weight)
+    again = there_and_back(model)
+    mean, spread = model.predict(frame, return_std=True)
+    np.testing.assert_array_equal(again.predict(frame, return_std=True), (mean, spread))
+    np.testing.assert_array_equal(again.predict_interval(frame), model.predict_interval(frame))
+    assert np.isfinite([mean, spread]).all()
 
 
 ODD_TABLES = {

@@ -60,7 +60,7 @@ def make_canary(method: Method) -> Canary:
         warnings.simplefilter("ignore")
         outputs = _outputs(method, settings)
     rounded = [float(f"{value:.{DIGITS}g}") for value in outputs.ravel().tolist()]
-    return Canary(method.revision, settings, library_versions(method), processor(), rounded)
+    return Canary(method.revision, settings, library_versions(method.needs), processor(), rounded)
 
 
 def _outputs(method: Method, settings: Mapping[str, Any]) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -82,8 +82,13 @@ class Method:
 
     def missing(self) -> str | None:
         """Why this method cannot run here, or None."""
-        absent = [module for module in self.needs if find_spec(module) is None]
-        if not absent:
-            return None
-        way = f": pip install '{self.install}'" if self.install else ", which no extra installs"
-        return f"needs {', '.join(absent)}{way}"
+        return missing_modules(self.needs, self.install)
+
+
+def missing_modules(needs: Sequence[str], install: str | None) -> str | None:
+    """Say which of the modules are absent and what installs them, or None."""
+    absent = [module for module in needs if find_spec(module) is None]
+    if not absent:
+        return None
+    way = f": pip install '{install}'" if install else ", which no extra installs"
+    return f"needs {', '.join(absent)}{way}"

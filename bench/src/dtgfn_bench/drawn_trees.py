@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int64s
+from dtgfn.posterior.of_model import as_posterior
 from dtgfn.trees.batch import node_sums, route
 from dtgfn_bench.ours.classifiers import FittedEstimator
 
@@ -26,7 +27,7 @@ def _of_estimator(fitted: FittedEstimator, X: Floats, y: Int64s) -> float | None
     model = fitted.model
     if fitted.tree is not None or model.ensemble is not None:
         return None
-    posterior = model.posterior_
+    posterior = as_posterior(model)
     trees, rows, leaf_model = posterior.trees, posterior.rows, posterior.score.leaf
     counts, _ = node_sums(trees, rows.codes, rows.target, rows.weight, leaf_model)
     right = accuracies(counts, route(trees, posterior.encode(X)), model.classes_, y)

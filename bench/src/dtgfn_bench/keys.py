@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 
-from dtgfn_bench.contract import Method
 from dtgfn_bench.experiment import Cell, Experiment
 from dtgfn_bench.method_lookup import METHODS
 
@@ -47,9 +46,9 @@ def record_key(cell: Cell, revisions: Mapping[str, int], needed: Mapping[str, st
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:_LENGTH]
 
 
-def library_versions(method: Method | None) -> str:
-    """Versions of what a method's numbers depend on."""
-    names = (*_SHARED, *(method.needs if method else ()))
+def library_versions(needs: Sequence[str]) -> str:
+    """Versions of what the numbers of a method that needs these modules depend on."""
+    names = (*_SHARED, *needs)
     found = {name: library_version(name) for name in names}
     versions = {"Python": platform.python_version(), **found}
     return ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -120,34 +120,45 @@ def _in_parallel(tasks: list[tuple[Any, ...]], n_jobs: int) -> Iterator[Record]:
 
 
 def _measure(name: str, cell: Cell, key: str) -> Record:
-    """Measure one cell in this process, on one thread; a failure becomes a record too."""
-    import torch
-    from threadpoolctl import threadpool_limits
-
+    """Measure one cell of an experiment."""
     from dtgfn_bench.experiments import find_experiment
 
     experiment, method = find_experiment(name), METHODS.get(cell.method)
-    record = Record(
+    libraries = library_versions(method.needs if method is not None else ())
+    record = new_record(cell, key, current_revisions(experiment, cell), libraries)
+    reason = method.missing() if method is not None else None
+    if reason is not None:
+        return replace(record, reason=reason)
+    return measured(record, experiment.measure)
+
+
+def new_record(cell: Cell, key: str, revisions: Mapping[str, int], libraries: str) -> Record:
+    """The record of a cell before it is measured: where, when and by what code."""
+    return Record(
         cell=cell,
         key=key,
-        revisions=current_revisions(experiment, cell),
+        revisions=revisions,
         status="missing",
         metrics={},
         machine=machine_class(),
         date=datetime.date.today().isoformat(),
-        libraries=library_versions(method),
+        libraries=libraries,
         commit=commit(),
     )
-    reason = method.missing() if method is not None else None
-    if reason is not None:
-        return replace(record, reason=reason)
+
+
+def measured(record: Record, measure: Callable[[Cell], Mapping[str, float | None]]) -> Record:
+    """Measure a record's cell in this process, on one thread; a failure is recorded too."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
     torch.set_num_threads(1)
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     begun = time.perf_counter()
     try:
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            metrics = experiment.measure(cell)
+            metrics = measure(record.cell)
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return replace(record, status="failed", reason=reason)

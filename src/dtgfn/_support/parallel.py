@@ -159,6 +159,46 @@ class Deadline:
         return max(1, math.ceil(n_items * max(1.0 - 2.0 * late, 0.0) ** 3))
 
 
+class StoppedError(Exception):
+    """Ends a task of ``run_tasks`` on another thread, after the thread that waits gave up."""
+
+
+def run_tasks(
+    do: Callable[[int, Callable[[], None]], bool],
+    n_tasks: int,
+    n_jobs: int,
+    on_progress: Callable[[], None],
+) -> None:
+    """Do tasks 0..n_tasks-1, begun in this order, on so many threads; on this one, if one.
+
+    ``do(task, check)`` returns whether tasks that are not begun should be. Long work calls
+    ``check`` now and then, which raises ``StoppedError`` once this thread has given up.
+    """
+    stopped, lock, waiting = threading.Event(), threading.Lock(), deque(range(n_tasks))
+
+    def check() -> None:
+        if stopped.is_set():
+            raise StoppedError
+
+    def next_task() -> int | None:
+        with lock:
+            return waiting.popleft() if waiting and not stopped.is_set() else None
+
+    def worker() -> None:
+        while (task := next_task()) is not None:
+            if not do(task, check):
+                with lock:
+                    waiting.clear()
+
+    if n_jobs > 1 and n_tasks > 1:
+        _supervise(worker, min(n_jobs, n_tasks), on_progress, lambda _: stopped.set())
+        return
+    while (task := next_task()) is not None:
+        on_progress()
+        if not do(task, check):
+            break
+
+
 def run_round_robin(
     tasks: Sequence[Iterator[bool]],
     *,
@@ -208,16 +248,18 @@ def _supervise(
 ) -> None:
     """Let threads work until all are done or it is late; ``stop`` hears whether some are not."""
     with ThreadPoolExecutor(max(n_threads, 1)) as pool:
-        pending = {pool.submit(worker) for _ in range(n_threads)}
-        try:
+        unfinished = True
+        try:  # an interrupt may come while threads are being started
+            pending = {pool.submit(worker) for _ in range(n_threads)}
             while pending and not late():
                 finished, pending = wait(pending, timeout=CHUNK_SECONDS)
                 for future in finished:
                     future.result()
                 on_progress()
+            unfinished = bool(pending)
         finally:
             # Whatever ends this loop, no thread goes on behind the user's back.
-            stop(bool(pending))
+            stop(unfinished)
 
 
 class ChunkSize:

@@ -14,6 +14,7 @@ from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet
 from dtgfn.cli.parameters import number, read_value
 
 if TYPE_CHECKING:
+    from dtgfn.posterior.of_model import Posterior
     from dtgfn.posterior.tree_posterior import TreePosterior
 
 COLOURS = {"good": "green", "fair": "yellow", "poor": "red", "unknown": "blue"}
@@ -69,14 +70,17 @@ def diagnose(
         raise typer.Exit(1)
 
 
-def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosterior | None:
+def _exact(posterior: Posterior, seconds: float, shown: bool) -> TreePosterior | None:
     """The exact posterior of the rows in a model; None, with a note, where it is out of reach."""
     import numpy as np
 
     from dtgfn._support.progress import progress_bar
     from dtgfn.engines import Run, infer_exact
     from dtgfn.engines.contract import BudgetExceeded
+    from dtgfn.posterior.sum_posterior import SumPosterior
 
+    if isinstance(posterior, SumPosterior):
+        raise ValueError("Sums of trees have no exact posterior in reach; leave out --exact.")
     if posterior.engine == "exact":
         return None
     if posterior.is_bagged:
@@ -101,7 +105,10 @@ def _exact(posterior: TreePosterior, seconds: float, shown: bool) -> TreePosteri
 
 def _print(judged: dict[str, Any]) -> None:
     """Write levels, numbers and sentences."""
-    say(f"  {judged['sentence']}", head=paint(judged["level"].upper(), COLOURS[judged["level"]]))
+    say(
+        f"  {in_flags(judged['sentence'])}",
+        head=paint(judged["level"].upper(), COLOURS[judged["level"]]),
+    )
     for item in judged["items"]:
         level = paint(f"{item['level']:<7}", COLOURS[item["level"]])
         say(f"  {item['name']}: {item['text']}", head=f"\n{level}")

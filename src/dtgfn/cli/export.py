@@ -40,12 +40,14 @@ def export(
         ),
     ] = None,
     tree: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="best, consensus, all of them weighted, or the index of a sampled tree.",
+            help="best, consensus, all of them weighted, or the index of a sampled tree; best if "
+            "left out, of a sum of trees all.",
+            show_default=False,
             autocompletion=complete(TREES),
         ),
-    ] = "best",
+    ] = None,
     safe_csv: SafeCsv = False,
     quiet: Quiet = False,
 ) -> None:
@@ -109,15 +111,15 @@ def _format_of(out: str) -> str:
     )
 
 
-def _which(tree: str) -> int | str:
-    if tree in TREES:
+def _which(tree: str | None) -> int | str | None:
+    if tree is None or tree in TREES:
         return tree
     if tree.isdecimal():
         return int(tree)
     raise MisuseError(f"--tree {tree} names no tree; give {', '.join(TREES)} or an index from 0.")
 
 
-def _content(model: Any, format: str, which: int | str, out: Path, safe_csv: bool) -> bytes:
+def _content(model: Any, format: str, which: int | str | None, out: Path, safe_csv: bool) -> bytes:
     """A file's content."""
     from dtgfn.explain.rules import distinct_rules, leaf_rules
     from dtgfn.export import export

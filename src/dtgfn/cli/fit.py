@@ -84,6 +84,8 @@ def fit(
 
       dtgfn fit prices.csv --task regress --target price --out prices.dtgfn
 
+      dtgfn fit data.csv --target y --ensemble sum --out sum.dtgfn
+
       dtgfn fit normal.csv --task anomalies --n-trees 100 --out detector.dtgfn
 
     """
@@ -189,6 +191,8 @@ def _estimator(task: str, values: dict[str, Any], verbose: bool) -> Any:
     """The estimator of a task, with the parameters that were given."""
     from dtgfn import estimators
 
+    if task != "anomalies":  # a command shows a tree, if nothing else is asked for
+        values = {"ensemble": None, **values}
     model = getattr(estimators, TASKS[task])(verbose=verbose)
     return model.set_params(**as_parameters(values, model.get_params(), task))
 

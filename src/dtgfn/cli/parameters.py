@@ -21,7 +21,7 @@ import typer
 from dtgfn.cli.options import MisuseError
 
 ENGINES = ("gfn", "exact", "mcmc", "smc")
-ENSEMBLES = ("bags",)
+ENSEMBLES = ("bags", "sum")
 TASKS = {
     "classify": "DTGFNClassifier",
     "regress": "DTGFNRegressor",
@@ -32,9 +32,10 @@ LEFT_OUT = {
     "verbose": "progress is shown anyway; --quiet and --json end it",
     "warm_start": "a command fits once; --checkpoint goes on with a training",
 }
-MODEL, LEAVES, RUN, TRAINING, ANOMALIES = (
+MODEL, LEAVES, SUMS, RUN, TRAINING, ANOMALIES = (
     "Trees and prior",
     "Leaves and averages",
+    "Sums of trees (--ensemble sum)",
     "Engine and run",
     "Training a GFlowNet (--inference gfn)",
     "Anomalies (--task anomalies)",
@@ -58,7 +59,12 @@ class Flag(NamedTuple):
     @property
     def metavar(self) -> str | None:
         """What stands for its value in the help."""
-        kinds: dict[Any, str] = {parse_int: "<int>", number: "<float>", Path: "<path>"}
+        kinds: dict[Any, str] = {
+            parse_int: "<int>",
+            int_or_auto: "<int>|auto",
+            number: "<float>",
+            Path: "<path>",
+        }
         return kinds.get(getattr(self.read, "read", self.read))
 
     @property
@@ -81,6 +87,11 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a number") from None
+
+
+def int_or_auto(text: str) -> int | str:
+    """Read a whole number, or "auto"."""
+    return text if text == "auto" else parse_int(text)
 
 
 @dataclass(frozen=True)
@@ -133,14 +144,15 @@ def weights(text: str) -> str | dict[str, float]:
 FLAGS = (
     Flag("inference", str, RUN, "gfn; smc for anomalies", "How to infer: gfn trains a GFlowNet,"
          " exact sums over all trees, mcmc and smc are samplers.", ENGINES),
-    Flag("max_depth", parse_int, MODEL, "5; 6 for anomalies", "Edges on a tree's longest path."),
+    Flag("max_depth", int_or_auto, MODEL, "5; 6 for anomalies",
+         "Edges on a tree's longest path; auto with --ensemble bags."),
     Flag("n_thresholds", parse_int, MODEL, "99; 31 for anomalies", "Thresholds tried per column."),
     Flag("binning", str, MODEL, "uniform", "Where the thresholds lie: evenly over the range, at "
          "quantiles, or between neighbouring values.", ("uniform", "quantile", "midpoint")),
     Flag("split_penalty", penalty, MODEL, "mdl", "Prior over trees: mdl, paper, nats per split, "
-         "bcart, or bcart:base,decay as in bcart:0.95,0.5."),
+         "bcart, bcart:base,decay as in bcart:0.95,0.5, or auto, by evidence."),
     Flag("temperature", OrNone(number_or_name), MODEL, "1.0; none for anomalies",
-         "Above 1 the posterior is wider; auto chooses it for classes by leaving rows out."),
+         "Above 1 the posterior is wider; auto chooses it by leaving rows out."),
     Flag("leaf_concentration", number, LEAVES, "0.1; 0.5 for anomalies",
          "Rows of each class that a leaf is given in advance (classes, anomalies)."),
     Flag("mean_strength", number, LEAVES, "0.1",
@@ -151,9 +163,16 @@ FLAGS = (
          "That guess, as a share of the variance of all rows (numbers)."),
     Flag("class_weight", OrNone(weights), LEAVES, "none",
          "balanced, or a weight for each class, as in yes=3,no=1 (classes)."),
-    Flag("ensemble", OrNone(str), LEAVES, "none", "Average posteriors of resampled rows and "
-         "columns instead.", ENSEMBLES),
+    Flag("ensemble", OrNone(str), LEAVES, "none", "bags averages posteriors of resampled rows and "
+         "columns instead, sum samples sums of trees.", ENSEMBLES),
     Flag("n_bags", OrNone(parse_int), LEAVES, "200", "Bags of rows and columns (--ensemble bags).",
+         option_of=("classify", "regress")),
+    Flag("n_summed", parse_int, SUMS, "50", "Trees in a sum.", option_of=("classify", "regress")),
+    Flag("n_chains", parse_int, SUMS, "4", "Chains; of --inference mcmc, too.",
+         option_of=tuple(TASKS)),
+    Flag("n_sweeps", parse_int, SUMS, "200", "How often each chain draws every tree; of "
+         "--inference smc the sweeps.", option_of=tuple(TASKS)),
+    Flag("n_draws", parse_int, SUMS, "200", "Sums to keep from all chains together.",
          option_of=("classify", "regress")),
     Flag("weighting", str, LEAVES, "importance", "How sampled trees are averaged.",
          ("importance", "uniform", "posterior")),

@@ -9,7 +9,7 @@ from dtgfn.cli.options import AsJson, Model
 
 
 def show(model: Model, as_json: AsJson = False) -> None:
-    """Show evidence, most probable tree and column use of a model.
+    """Show evidence, most probable tree and column use of a model; of a sum its chains.
 
     Examples:
       dtgfn show model.dtgfn

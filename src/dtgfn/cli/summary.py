@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from dtgfn.diagnostics.judgement import verdict
 from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain.text import tree_text
+from dtgfn.posterior.of_model import as_posterior
+from dtgfn.posterior.sum_posterior import SumPosterior
 
 
 def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
@@ -28,19 +30,14 @@ def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any
     """
     if isinstance(model, DTGFNAnomalyDetector):
         return _detector_summary(model)
-    posterior = model.posterior_
-    judged = verdict(posterior)
+    if isinstance(model.posterior_, SumPosterior):
+        return {**_shared_summary(model), **_sum_facts(model)}
+    posterior = as_posterior(model)
     inclusion = zip(model.binner_.column_names, posterior.column_inclusion, strict=True)
     return {
-        "estimator": type(model).__name__,
-        "engine": posterior.engine,
-        "verdict": {name: judged[name] for name in ("level", "sentence", "doubts")},
-        "settings": _settings(model),
-        "rows": float(posterior.rows.weight.sum()),
-        "classes": None if posterior.classes is None else posterior.class_names,
+        **_shared_summary(model),
         "log_evidence": none_if_nan(posterior.log_evidence),
         "log_evidence_error": none_if_nan(posterior.log_evidence_error),
-        "mean_splits": posterior.mean_splits,
         "size_probability": [float(p) for p in posterior.size_probability],
         "columns": [
             {"name": name, "inclusion": float(probability)}
@@ -54,7 +51,39 @@ def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any
             "rules": tree_text(posterior),
         },
         "sampled_trees": len(posterior.trees),
+    }
+
+
+def _shared_summary(model: PosteriorEstimator) -> dict[str, Any]:
+    """What is asked first of any posterior."""
+    posterior = model.posterior_
+    judged = verdict(posterior)
+    return {
+        "estimator": type(model).__name__,
+        "engine": posterior.engine,
+        "verdict": {name: judged[name] for name in ("level", "sentence", "doubts")},
+        "settings": _settings(model),
+        "rows": float(posterior.rows.weight.sum()),
+        "classes": None if posterior.classes is None else posterior.class_names,
+        "mean_splits": posterior.mean_splits,
         "diagnostics": posterior.diagnostics,
+    }
+
+
+def _sum_facts(model: PosteriorEstimator) -> dict[str, Any]:
+    """What is asked first of sums of trees."""
+    posterior = model.posterior_
+    assert isinstance(posterior, SumPosterior), "the caller checks"
+    summed = posterior.summed
+    share = zip(model.binner_.column_names, posterior.column_use.mean(axis=0), strict=True)
+    return {
+        "draws": summed.n_draws,
+        "sums": summed.n_sums,
+        "summed_trees": summed.n_summed,
+        "columns": [
+            {"name": name, "splits": float(splits)}
+            for name, splits in sorted(share, key=lambda pair: -pair[1])
+        ],
     }
 
 
@@ -86,6 +115,8 @@ def summary_text(
             f"A row with a score below {summary['offset']:.4g} is an anomaly "
             f"(contamination {summary['settings']['contamination']})."
         )
+    if "draws" in summary:
+        return "\n".join(_sum_lines(summary, n_columns, phrase))
     best, diagnostics = summary["best_tree"], summary["diagnostics"]
     log_evidence, error = summary["log_evidence"], summary["log_evidence_error"]
     said = "one estimate" if error is None else f"+- {error:.3f}"
@@ -97,12 +128,8 @@ def summary_text(
     evidence = unknown if log_evidence is None else f"{log_evidence:.4f} ({said})"
     share = best["probability"]
     probability = "" if share is None else f"posterior probability {share:.3g}, "
-    classes = "" if summary["classes"] is None else f", {len(summary['classes'])} classes"
     lines = [
-        f"Posterior over decision trees ({summary['engine']} engine, fit: "
-        f"{summary['verdict']['level']}): {summary['rows']:g} rows, "
-        f"{len(summary['columns'])} columns{classes} "
-        f"({diagnostics['seconds']:.2f} s)",
+        _headline(f"Posterior over decision trees ({summary['engine']} engine, ", summary),
         *(phrase(line) for line in _doubtful(summary["verdict"])),
         f"log evidence     {evidence}",
         f"splits per tree  {summary['mean_splits']:.2f} on average; " + _sizes(summary),
@@ -111,15 +138,57 @@ def summary_text(
         *("  " + line for line in best["rules"].splitlines()),
         "",
         "Probability that a column is used:",
+        *_column_bars(summary["columns"], "inclusion", n_columns),
     ]
-    shown = [(visible(c["name"]), c["inclusion"]) for c in summary["columns"][:n_columns]]
-    width = max(len(name) for name, _ in shown)
-    for name, inclusion in shown:
-        bar = "#" * round(20 * inclusion)
-        lines.append(f"  {name:<{width}}  {inclusion:.3f}  {bar}".rstrip())
-    if len(summary["columns"]) > n_columns:
-        lines.append(f"  ... and {len(summary['columns']) - n_columns} more (--json lists all)")
     return "\n".join(lines)
+
+
+def _sum_lines(
+    summary: dict[str, Any], n_columns: int, phrase: Callable[[str], str]
+) -> Iterator[str]:
+    """Lines of a summary of sums of trees."""
+    diagnostics = summary["diagnostics"]
+    r_hat, worth = diagnostics["r_hat_mean"], diagnostics["ess_mean"]
+    agreement = "too few draws to tell how far they agree"
+    if r_hat is not None and worth is not None:
+        agreement = f"R-hat {r_hat:.2f} on average, worth {worth:,.0f} independent draws"
+    accepted, sweeps = diagnostics["acceptance"], diagnostics["sweeps_per_chain"]
+    each = f"{summary['sums']} x " if summary["sums"] > 1 else ""
+    yield _headline("Posterior over sums of trees (", summary)
+    yield from (phrase(line) for line in _doubtful(summary["verdict"]))
+    yield (
+        f"draws            {summary['draws']} of {each}{summary['summed_trees']} trees, "
+        f"{summary['mean_splits']:.2f} splits per tree on average"
+    )
+    yield f"chains           {len(sweeps)} of {min(sweeps)} sweeps at least: {agreement}"
+    yield (
+        f"accepted         {accepted['tree']:.0%} of proposed trees, {accepted['twig']:.0%} of "
+        "subtrees"
+    )
+    yield "\nShare of the splits that are on a column:"
+    yield from _column_bars(summary["columns"], "splits", n_columns)
+
+
+def _headline(what: str, summary: dict[str, Any]) -> str:
+    """What was fitted to how much, how well and how fast."""
+    classes = "" if summary["classes"] is None else f", {len(summary['classes'])} classes"
+    return (
+        f"{what}fit: {summary['verdict']['level']}): {summary['rows']:g} rows, "
+        f"{len(summary['columns'])} columns{classes} ({summary['diagnostics']['seconds']:.2f} s)"
+    )
+
+
+def _column_bars(columns: list[dict[str, Any]], measure: str, n_columns: int) -> list[str]:
+    """A bar for the share of each of the first columns."""
+    shown = [(visible(column["name"]), column[measure]) for column in columns[:n_columns]]
+    width = max(len(name) for name, _ in shown)
+    lines = [
+        f"  {name:<{width}}  {share:.3f}  {'#' * round(20 * share)}".rstrip()
+        for name, share in shown
+    ]
+    if len(columns) > n_columns:
+        lines.append(f"  ... and {len(columns) - n_columns} more (--json lists all)")
+    return lines
 
 
 def _doubtful(judged: dict[str, Any]) -> list[str]:

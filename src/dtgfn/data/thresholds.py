@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dtgfn._support.arrays import Floats
 
 Binning = Literal["uniform", "quantile", "midpoint"]
+AnyBinning = Binning | Literal["auto"]  # what users may ask for
 
 # What ``numpy.searchsorted`` calls it: as many thresholds as are strictly below the number.
 TIE_RULE: Literal["left"] = "left"

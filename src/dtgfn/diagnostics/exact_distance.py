@@ -18,8 +18,9 @@ from dtgfn._support.parallel import Threads
 from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.ranking import ranked_trees
 from dtgfn.posterior.importance_weights import effective_sample_size
+from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.prediction import average_trees
-from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, tally
 from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 

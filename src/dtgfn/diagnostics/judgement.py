@@ -33,7 +33,11 @@ from dtgfn.diagnostics.sampler_checks import (
     weight_doubts,
     weight_items,
 )
+from dtgfn.diagnostics.sum_checks import sum_doubts, sum_verdict
+from dtgfn.posterior.of_model import Posterior
+from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.trees.leaf_models import DirichletLeaf
 
 GOOD_GAP, MOST_GAP = 0.1, 0.5  # nats
 COMPARED = "Compare it between fits of the same rows, thresholds and split_penalty."
@@ -48,7 +52,7 @@ class UntrustworthyFit(UserWarning):
     """A fit whose own numbers say that its posterior may be off."""
 
 
-def trust(posterior: TreePosterior) -> list[str]:
+def trust(posterior: Posterior) -> list[str]:
     """Say what speaks against a fit, from what it knows itself; an empty list is no proof.
 
     Everything here is seen from trees that the sampler drew. A mode that it never draws leaves
@@ -57,7 +61,7 @@ def trust(posterior: TreePosterior) -> list[str]:
 
     Parameters
     ----------
-    posterior : TreePosterior
+    posterior : TreePosterior or SumPosterior
         Whose trees, weights and training rows.
 
     Returns
@@ -73,6 +77,8 @@ def trust(posterior: TreePosterior) -> list[str]:
     []
 
     """
+    if isinstance(posterior, SumPosterior):
+        return sum_doubts(posterior)
     doubts = [*weight_doubts(posterior), *frequency_doubts(posterior)]
     error = posterior.log_evidence_error
     if error > MOST_ERROR:
@@ -116,15 +122,15 @@ def levels_to_caller() -> int:
     return level
 
 
-def verdict(posterior: TreePosterior, exact: TreePosterior | None = None) -> dict[str, Any]:
+def verdict(posterior: Posterior, exact: TreePosterior | None = None) -> dict[str, Any]:
     """Return the overall level, its sentence, all doubts and all items as plain JSON values.
 
     Parameters
     ----------
-    posterior : TreePosterior
+    posterior : TreePosterior or SumPosterior
         Whose trees, weights and training rows.
     exact : TreePosterior or None
-        That of the exact engine, to hold it against.
+        That of the exact engine, to hold single trees against.
 
     Returns
     -------
@@ -139,6 +145,8 @@ def verdict(posterior: TreePosterior, exact: TreePosterior | None = None) -> dic
     'good'
 
     """
+    if isinstance(posterior, SumPosterior):
+        return sum_verdict(posterior)
     items, doubts = trust_items(posterior, exact), trust(posterior)
     level, sentence = _overall(posterior, items, doubts, exact)
     return {
@@ -403,6 +411,9 @@ def _bag_items(posterior: TreePosterior) -> Iterator[TrustItem]:
     if not posterior.is_bagged:
         return
     score = diagnostics.get("out_of_bag_log_score")
+    of_classes = isinstance(posterior.score.leaf, DirichletLeaf)
+    said = "probability of each training row's class" if of_classes else "density of each target"
+    best = ", 0 at best" if of_classes else ""
     yield TrustItem(
         "out_of_bag",
         "Out-of-bag log score",
@@ -410,6 +421,6 @@ def _bag_items(posterior: TreePosterior) -> Iterator[TrustItem]:
         None,
         "not known" if score is None else f"{score:.4f}",
         "unknown",
-        "Mean log probability of each training row's class by trees whose bag lacks the row: an "
-        "honest score without held-out rows, 0 at best.",
+        f"Mean log {said} by trees whose bag lacks the row: an honest score without held-out "
+        f"rows{best}.",
     )

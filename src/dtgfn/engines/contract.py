@@ -63,10 +63,15 @@ class Engine(Protocol[OptionsT]):
 
     ``option_names`` are the keywords that only this engine knows; ``read_options`` checks what a
     user gave of them, one sentence for each that is not usable, and ``infer`` takes the result.
+    ``side_by_side`` says whether several runs may share a process, each on a thread of its own:
+    not those that count on all of its memory, or set what all threads share. ``fills_time`` says
+    whether a run goes on for as long as it may: then runs are comparable only at equal times.
     """
 
     name: str
     option_names: tuple[str, ...]
+    side_by_side: bool
+    fills_time: bool
 
     def read_options(self, given: Mapping[str, Any]) -> Any:
         """Make options of keywords."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,24 @@ from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Table, as_table
 from dtgfn.data.targets import as_target
-from dtgfn.data.thresholds import Binning
+from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
+from dtgfn.engines.sums.settings import OPTION_NAMES
 from dtgfn.estimators.explained import ExplainedEstimator
 from dtgfn.inference.extend import extend_prepared
 from dtgfn.inference.infer import infer_prepared
-from dtgfn.inference.method import ENSEMBLE_OPTIONS, check_ensemble, read_method
+from dtgfn.inference.method import (
+    ENSEMBLE_OPTIONS,
+    ENSEMBLES,
+    check_ensemble,
+    read_method,
+    resolve_binning,
+)
 from dtgfn.inference.sums import infer_sum_prepared, read_sum_options, summable
+from dtgfn.posterior.of_model import Posterior, as_posterior
 from dtgfn.posterior.prediction import TREES, WEIGHTINGS, Predictor
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.sum_prediction import SumPredictor
-from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.leaf_models import LeafModel
 from dtgfn.trees.score import SplitPenalty
@@ -63,7 +70,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
 
 def streams(model: PosteriorEstimator) -> bool:
     """Tell why an ensemble has no ``partial_fit``."""
-    if model.ensemble is not None:
+    if model.ensemble not in ("auto", None):
         raise AttributeError(
             f"ensemble={model.ensemble!r} cannot be streamed; call fit with all rows."
         )
@@ -73,10 +80,10 @@ def streams(model: PosteriorEstimator) -> bool:
 class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     """A table in, the posterior over its trees inside; a subclass says what leaves hold."""
 
-    inference: str
-    max_depth: int
+    inference: str | None
+    max_depth: int | str
     n_thresholds: int
-    binning: Binning
+    binning: AnyBinning
     split_penalty: SplitPenalty
     ensemble: str | None
     weighting: str
@@ -87,7 +94,6 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     verbose: bool
     warm_start: bool
     options: dict[str, Any] | None
-    posterior_: TreePosterior | SumPosterior
     # Options that this estimator itself knows, beside those of its engine.
     _own_options: tuple[str, ...] = ()
 
@@ -97,6 +103,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         """Training columns and target as they were given, checked for their shape."""
         check_choice("weighting", self.weighting, WEIGHTINGS)  # not after an hour of training
         self._check_options()
+        check_choice("binning", self.binning, ("auto", *get_args(Binning)))
         table = as_table(X)
         self._check_columns(X, table, reset=reset)
         if y is None:
@@ -115,20 +122,26 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         temperature: float | str,
         *,
         classes: npt.ArrayLike | None = None,
+        streamed: bool = False,
     ) -> None:
-        """Run the engine on a table and target that were read, and keep what it finds."""
+        """Run the engine on a table and target that were read, and keep what it finds.
+
+        More rows may join a posterior that is ``streamed``, so "auto" is no sum then.
+        """
         started = time.monotonic()
-        if self.ensemble == "sum":
+        ensemble = self._ensemble()
+        if ensemble == "sum" and not streamed:
             self._infer_sum(table, y, sample_weight, leaf, classes, started)
             return
+        ensemble = None if ensemble == "sum" else ensemble
         options = self._engine_options()
         posterior = infer_prepared(
             table,
             y,
-            read_method(self.inference, options, self.ensemble, parameter="inference"),
+            read_method(self._engine_name(), options, ensemble, parameter="inference"),
             max_depth=self.max_depth,
             n_thresholds=self.n_thresholds,
-            binning=self.binning,
+            binning=resolve_binning(self.binning, ensemble),
             leaf=leaf,
             classes=classes,
             split_penalty=self.split_penalty,
@@ -161,7 +174,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             classes=classes,
             max_depth=self.max_depth,
             n_thresholds=self.n_thresholds,
-            binning=self.binning,
+            binning=resolve_binning(self.binning, "sum"),
             sample_weight=sample_weight,
             time_budget=self.time_budget,
             n_jobs=self.n_jobs,
@@ -175,18 +188,18 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         self, table: Table, y: npt.NDArray[Any], sample_weight: npt.ArrayLike | None
     ) -> None:
         """Let more rows join the posterior; thresholds, categories and classes stay."""
-        if self.inference != self.posterior_.engine:
+        if self._engine_name() != self.posterior_.engine:
             raise ValueError(
-                f"inference={self.inference!r} cannot go on where {self.posterior_.engine!r} "
+                f"inference={self._engine_name()!r} cannot go on where {self.posterior_.engine!r} "
                 "ended; call fit with all rows."
             )
         options = self._engine_options()
         kept = {name: value for name, value in options.items() if name not in OPTIONS_OF_ONE_TABLE}
         posterior = extend_prepared(
-            self.posterior_,
+            as_posterior(self),
             table,
             y,
-            read_method(self.inference, kept, parameter="inference").options,
+            read_method(self._engine_name(), kept, parameter="inference").options,
             sample_weight=sample_weight,
             n_trees=self.n_trees,
             time_budget=self.time_budget,
@@ -206,7 +219,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             ) from None
         return int(generator.randint(np.iinfo(np.int32).max))
 
-    def _keep(self, posterior: TreePosterior | SumPosterior) -> None:
+    def _keep(self, posterior: Posterior) -> None:
         """Take a posterior as the fitted one, ready to predict by all trees and by the best."""
         self.posterior_ = posterior
         self._sums: SumPredictor | None = None
@@ -216,6 +229,11 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         self._predictors: dict[str | None, Predictor] = {
             tree: Predictor(posterior, self.weighting, tree, self.n_jobs) for tree in TREES
         }
+
+    def _sum_predictor(self, tree: str | None = None) -> SumPredictor | None:
+        """What predicts by sums of trees; None if single trees do, or one of them is asked for."""
+        check_is_fitted(self, "posterior_")
+        return self._sums if tree is None else None
 
     def _predictor(self, tree: str | None = None) -> Predictor:
         """What predicts by all sampled trees, or by the best one."""
@@ -256,35 +274,51 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             raise ValueError(
                 f"options={self.options!r} is not usable; give a dict of option and value, or None."
             )
-        if self.warm_start and self.inference != "gfn":
+        if self.warm_start and self._engine_name() != "gfn":
             raise ValueError(
                 f"warm_start=True is for inference='gfn', not {self.inference!r}; leave it out, or "
                 "choose that engine."
             )
-        engine, options = find_engine(self.inference, "inference"), self.options or {}
+        engine, options = find_engine(self._engine_name(), "inference"), self.options or {}
         for name, value in options.items():
             if name in ENGINES["gfn"].option_names and name not in engine.option_names:
                 raise ValueError(
                     f"{name}={value!r} is for inference='gfn', not {self.inference!r}; leave it "
                     "out, or choose that engine."
                 )
-        check_ensemble(self.ensemble, options, engine.option_names)
-        if self.ensemble == "sum":
+        check_choice("ensemble", self.ensemble, ("auto", None, *ENSEMBLES))
+        ensemble = self._ensemble()
+        check_ensemble(ensemble, options, engine.option_names)
+        if ensemble == "sum":
             self._check_sum_parameters()
             read_sum_options(options)
             return
         own = (*ENSEMBLE_OPTIONS, *self._own_options)
         check_option_names(engine, options, self.get_params(deep=False), also=own)
 
+    def _ensemble(self) -> str | None:
+        """The ensemble that was asked for: "auto" is a sum, unless only single trees will do."""
+        if self.ensemble != "auto":
+            return self.ensemble
+        only_single = self._set_of_single_trees() or set(self.options or {}) - set(OPTION_NAMES)
+        return None if only_single else "sum"
+
+    def _engine_name(self) -> str:
+        """The engine that was asked for, or that goes best with the ensemble."""
+        return self.inference or ("smc" if self.ensemble == "bags" else "gfn")
+
+    def _set_of_single_trees(self) -> list[str]:
+        """Names of the parameters that were set, and that a sum of trees has no use for."""
+        usual = inspect.signature(type(self)).parameters
+        return [n for n in NOT_OF_SUMS if n in usual and getattr(self, n) != usual[n].default]
+
     def _check_sum_parameters(self) -> None:
         """Refuse what was set but means nothing for a sum of trees."""
-        usual = inspect.signature(type(self)).parameters
-        for name in NOT_OF_SUMS:
-            if name in usual and getattr(self, name) != usual[name].default:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} is for single trees and bags, not for "
-                    "ensemble='sum'; leave it out, or choose another ensemble."
-                )
+        for name in self._set_of_single_trees():
+            raise ValueError(
+                f"{name}={getattr(self, name)!r} is for single trees and bags, not for "
+                "ensemble='sum'; leave it out, or choose another ensemble."
+            )
 
     def _engine_options(self) -> dict[str, Any]:
         """What the engine takes beyond what all of them do."""
@@ -306,17 +340,14 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     @property
     def log_evidence_(self) -> float:
         """Log Z of the training targets."""
-        check_is_fitted(self, "posterior_")
-        return self.posterior_.log_evidence
+        return self._of_single_trees("log_evidence_").log_evidence
 
     @property
     def temperature_(self) -> float:
         """The temperature that was used, or chosen."""
-        check_is_fitted(self, "posterior_")
-        return self.posterior_.score.temperature
+        return self._of_single_trees("temperature_").score.temperature
 
     @property
     def best_tree_(self) -> TreeBatch:
         """The most probable tree, a batch of one."""
-        check_is_fitted(self, "posterior_")
-        return self.posterior_.best_tree
+        return self._of_single_trees("best_tree_").best_tree

@@ -15,7 +15,7 @@ from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_flag, check_range, check_weights
 from dtgfn.data.tables import listing
 from dtgfn.data.targets import check_classes, check_labels
-from dtgfn.data.thresholds import Binning
+from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.posterior.label_shift import ClassPrior, average_shifted, prior_ratios
 from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
@@ -24,34 +24,42 @@ from dtgfn.trees.score import SplitPenalty
 
 
 class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc]
-    """Classify by averaging over the Bayesian posterior of decision trees.
+    """Classify by averaging over the Bayesian posterior of decision trees, or of their sums.
 
     Parameters
     ----------
-    inference : {"gfn", "exact", "mcmc", "smc"}
-        Engine. "gfn" trains a GFlowNet that samples trees, "exact" sums over all trees and refuses
-        tables for which that is out of reach, "mcmc" and "smc" are what the field uses.
-    max_depth : int
-        Edges on the longest path of a tree.
+    inference : {"gfn", "exact", "mcmc", "smc"} or None
+        Engine for single trees and bags; giving one asks for single trees, if ``ensemble`` says
+        nothing else. "gfn" trains a GFlowNet that samples trees, "exact" sums over all trees and
+        refuses tables for which that is out of reach, "mcmc" and "smc" are what the field uses.
+        None is "gfn" for single trees and "smc" for bags.
+    max_depth : int or "auto"
+        Edges on the longest path of a tree; with bags "auto" chooses 3, 5 or 8.
     n_thresholds : int
         Candidate thresholds per numeric column.
-    binning : {"uniform", "quantile", "midpoint"}
+    binning : {"auto", "uniform", "quantile", "midpoint"}
         Where the candidates lie: evenly over the range, at quantiles, between neighbouring values.
+        "auto" is "uniform", the paper's choice, for single trees and "quantile" for ensembles.
     leaf_concentration : float
         Dirichlet parameter per class in each leaf.
-    split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
-        Prior over structures, see ``dtgfn.infer``.
+    split_penalty : "mdl", "paper", float, "bcart", ("bcart", base, decay) or "auto"
+        Prior over structures, see ``dtgfn.infer``; "auto" chooses a part of "mdl" by evidence,
+        with bags by rows out of bag.
     class_weight : dict, "balanced" or None
         Weight of each class, which multiplies the rows' weights: a weight of 3 counts as three
         rows. "balanced" gives all classes the same total, before ``sample_weight``.
     temperature : float or "auto"
         The target is R^(1/temperature); above 1 the posterior is wider. "auto" takes that with the
         best leave-one-out log score, from fits that share ``time_budget``; all that were tried are
-        in ``posterior_.diagnostics["temperatures"]``.
-    ensemble : "bags" or None
-        "bags" averages posteriors of resampled rows and columns instead (200; the option
-        ``n_bags``): what predicts best where one posterior has concentrated on a few trees.
-        Measured with ``inference="smc"`` and ``binning="quantile"``.
+        in ``posterior_.diagnostics["temperatures"]``. With bags whatever is "auto" is chosen by the
+        log score of rows out of bag, and ``diagnostics["tried"]`` has all trials.
+    ensemble : {"auto", "sum", "bags"} or None
+        What predicts. "sum" samples sums of small trees (50; the option ``n_summed``), which
+        predict best. "bags" averages posteriors of resampled rows and columns (200; the option
+        ``n_bags``). None is the posterior over single trees, to read and to explain. "auto" is
+        "sum", or None if a parameter or option is set that only single trees have: ``inference``,
+        ``leaf_concentration``, ``split_penalty``, ``temperature``, ``weighting``, ``n_trees``,
+        ``warm_start``.
     weighting : {"importance", "uniform", "posterior"}
         How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
         by R over the distinct trees, as in the paper's Algorithm 1.
@@ -109,15 +117,15 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     def __init__(
         self,
         *,
-        inference: str = "gfn",
-        max_depth: int = 5,
+        inference: str | None = None,
+        max_depth: int | str = 5,
         n_thresholds: int = 99,
-        binning: Binning = "uniform",
+        binning: AnyBinning = "auto",
         leaf_concentration: float = 0.1,
         split_penalty: SplitPenalty = "mdl",
         class_weight: dict[Any, float] | str | None = None,
         temperature: float | str = 1.0,
-        ensemble: str | None = None,
+        ensemble: str | None = "auto",
         weighting: str = "importance",
         n_trees: int = 1000,
         time_budget: float | None = 60.0,
@@ -158,8 +166,11 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
 
         """
         table = {
+            "inference": "gfn",
+            "ensemble": None,
             "max_depth": 5,
             "n_thresholds": 99,
+            "binning": "uniform",
             "n_trees": 1000,
             "leaf_concentration": 0.1,
             "split_penalty": "paper",
@@ -171,15 +182,19 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
 
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Infer the posterior from training rows X [n, columns] and labels y [n]."""
-        return self._fit(X, y, sample_weight, None)
+        return self._fit(X, y, sample_weight, None, streamed=False)
 
-    def _fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, classes: Any) -> Self:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, classes: Any, *, streamed: bool
+    ) -> Self:
         table, labels = self._read_training(X, y)
         labels = check_classes(labels)
         check_flag("leaf_draws", self._leaf_draws)
         leaf = DirichletLeaf(1, self.leaf_concentration)
         weight = self._class_weighted(labels, sample_weight)
-        self._infer(table, labels, weight, leaf, self.temperature, classes=classes)
+        self._infer(
+            table, labels, weight, leaf, self.temperature, classes=classes, streamed=streamed
+        )
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         return self
 
@@ -210,7 +225,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
                 raise ValueError(
                     "classes is None; name all classes that may come at the first partial_fit."
                 )
-            return self._fit(X, y, sample_weight, classes)
+            return self._fit(X, y, sample_weight, classes, streamed=True)
         table, labels = self._read_training(X, y, reset=False)
         labels = check_classes(labels)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -231,10 +246,10 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         taken to be that frequent where the rows come from; the sampled trees are averaged,
         unsharpened.
         """
-        codes = self._codes(X)
-        if self._sums is not None and tree is None:
+        codes, sums = self._codes(X), self._sum_predictor(tree)
+        if sums is not None:
             shares = None if class_prior is None else self._class_ratios(class_prior)
-            return self._sums.average(codes, shares)
+            return sums.average(codes, shares)
         predictor = self._predictor(tree)
         if class_prior is not None and self._leaf_draws:
             raise ValueError(
@@ -262,15 +277,17 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
 
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Bounds [n, C, 2] that hold each P(class | x) with probability ``level`` (unsharpened)."""
-        if self._sums is not None and tree is None:
-            return self._sums.interval(self._codes(X), level)
+        sums = self._sum_predictor(tree)
+        if sums is not None:
+            return sums.interval(self._codes(X), level)
         bounds = credible_interval(self._predictor(tree), self._codes(X), level)
         return np.stack(bounds, axis=-1)
 
     def predict_uncertainty(self, X: Any, tree: str | None = None) -> Uncertainty:
         """Entropy ``total`` [n] of the class in nats and its parts, ``noise`` and ``model``."""
-        if self._sums is not None and tree is None:
-            return self._sums.class_uncertainty(self._codes(X))
+        sums = self._sum_predictor(tree)
+        if sums is not None:
+            return sums.class_uncertainty(self._codes(X))
         return uncertainty(self._predictor(tree), self._codes(X))
 
     def _class_ratios(self, class_prior: ClassPrior) -> Floats:

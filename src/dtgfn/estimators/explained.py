@@ -9,13 +9,16 @@ from typing import Any, Literal
 import pandas
 from sklearn.utils.validation import check_is_fitted
 
+from dtgfn._support.arrays import Floats
 from dtgfn.explain.column_dependence import partial_dependence
-from dtgfn.explain.column_importance import co_occurrence, importances
+from dtgfn.explain.column_importance import co_occurrence, feature_importances, importances
 from dtgfn.explain.rules import distinct_rules, leaf_rules
 from dtgfn.explain.shapley import shap_values
 from dtgfn.explain.text import DecisionPath, decision_path, tree_text
 from dtgfn.explain.tree_set import Which, consensus_tree
 from dtgfn.export.formats import export
+from dtgfn.posterior.of_model import Posterior, lacks_of_sums
+from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
 
@@ -34,7 +37,14 @@ class ExplainedEstimator:
     ``tree`` is "best", "consensus" or the index of a sampled tree; ``trees`` may also be "all".
     """
 
-    posterior_: TreePosterior
+    posterior_: Posterior
+
+    def _of_single_trees(self, name: str) -> TreePosterior:
+        """Return the posterior of single trees, for an attribute that a sum of trees lacks."""
+        check_is_fitted(self, "posterior_")
+        if isinstance(self.posterior_, SumPosterior):
+            raise AttributeError(lacks_of_sums(name))
+        return self.posterior_
 
     def describe(self, tree: Which = "best") -> str:
         """Write a tree as nested rules in the user's units."""
@@ -75,8 +85,14 @@ class ExplainedEstimator:
     @property
     def consensus_tree_(self) -> TreeBatch:
         """The tree that predicts most like the average of all, a batch of one."""
+        return consensus_tree(self._of_single_trees("consensus_tree_")).tree
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of the gain of each column [columns]; ``importances`` has it with intervals."""
         check_is_fitted(self, "posterior_")
-        return consensus_tree(self.posterior_).tree
+        assert self.posterior_.binner is not None, "infer always sets it"
+        return feature_importances(self, self.posterior_.binner.column_names)
 
     def shap_values(self, X: Any, trees: Which = "all") -> Any:
         """Shapley values of each row's prediction (extra ``shap``)."""
@@ -89,7 +105,7 @@ class ExplainedEstimator:
         return make_report(self, X, y, title)
 
     def export(
-        self, format: str, *, trees: Which = "best", path: str | Path | None = None, **options: Any
+        self, format: str, *, trees: Which = None, path: str | Path | None = None, **options: Any
     ) -> Any:
         """Write trees as text, dot, mermaid, json, sklearn or onnx; see ``dtgfn.export``."""
         check_is_fitted(self, "posterior_")

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_level, check_range
 from dtgfn.data.targets import check_numbers
-from dtgfn.data.thresholds import Binning
+from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.posterior.moments import Variance, moments, normal_leaf, predictive_quantiles
 from dtgfn.trees.leaf_models import NormalLeaf
@@ -20,34 +20,38 @@ from dtgfn.trees.score import SplitPenalty
 
 
 class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
-    """Predict numbers by averaging over the Bayesian posterior of decision trees.
+    """Predict numbers by averaging over the Bayesian posterior of decision trees, or of their sums.
 
-    A leaf's target is normal with unknown mean and variance (normal-inverse-gamma prior), so a
-    prediction is a mixture of Student t distributions over the trees.
+    A sum of trees has normal noise, so a prediction is a mixture of normal distributions over the
+    draws. In a single tree a leaf's target is normal with unknown mean and variance
+    (normal-inverse-gamma prior): a mixture of Student t distributions over the trees.
 
     Parameters
     ----------
-    inference : {"gfn", "exact", "mcmc", "smc"}
-        Engine, as in ``DTGFNClassifier``; without a table of leaves to look up, "exact" reaches
-        less far here.
-    max_depth : int
-        Edges on the longest path of a tree.
+    inference : {"gfn", "exact", "mcmc", "smc"} or None
+        Engine for single trees and bags, as in ``DTGFNClassifier``; without a table of leaves to
+        look up, "exact" reaches less far here.
+    max_depth : int or "auto"
+        Edges on the longest path of a tree; with bags "auto" chooses 3, 5 or 8.
     n_thresholds : int
         Candidate thresholds per numeric column.
-    binning : {"uniform", "quantile", "midpoint"}
-        Where the candidates lie.
+    binning : {"auto", "uniform", "quantile", "midpoint"}
+        Where the candidates lie, as in ``DTGFNClassifier``.
     mean_strength : float
         How many rows the prior guess of a leaf's mean, the mean of all targets, is worth.
     noise_shape : float
         How firm the prior guess of a leaf's variance is, above 1; twice this is a number of rows.
     noise_share : float
         Prior guess of a leaf's variance, as a share of the variance of all targets.
-    split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
-        Prior over structures, see ``dtgfn.infer``.
-    temperature : float
-        The target is R^(1/temperature); above 1 the posterior is wider.
-    ensemble : "bags" or None
-        "bags" averages posteriors of resampled rows and columns instead, as in ``DTGFNClassifier``.
+    split_penalty : "mdl", "paper", float, "bcart", ("bcart", base, decay) or "auto"
+        Prior over structures, see ``dtgfn.infer``; "auto" chooses a part of "mdl" by evidence,
+        with bags by rows out of bag.
+    temperature : float or "auto"
+        The target is R^(1/temperature); above 1 the posterior is wider. "auto" needs bags.
+    ensemble : {"auto", "sum", "bags"} or None
+        What predicts: sums of trees, bags, or the posterior over single trees, as in
+        ``DTGFNClassifier``; "auto" is a sum, or single trees if a parameter is set that only these
+        have.
     weighting : {"importance", "uniform", "posterior"}
         How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
         by R over the distinct trees, as in the paper's Algorithm 1.
@@ -90,16 +94,16 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        inference: str = "gfn",
-        max_depth: int = 5,
+        inference: str | None = None,
+        max_depth: int | str = 5,
         n_thresholds: int = 99,
-        binning: Binning = "uniform",
+        binning: AnyBinning = "auto",
         mean_strength: float = 0.1,
         noise_shape: float = 1.5,
         noise_share: float = 0.25,
         split_penalty: SplitPenalty = "mdl",
-        temperature: float = 1.0,
-        ensemble: str | None = None,
+        temperature: float | str = 1.0,
+        ensemble: str | None = "auto",
         weighting: str = "importance",
         n_trees: int = 1000,
         time_budget: float | None = 60.0,
@@ -130,6 +134,9 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Infer the posterior from training rows X [n, columns] and numbers y [n]."""
+        return self._fit(X, y, sample_weight, streamed=False)
+
+    def _fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, *, streamed: bool) -> Self:
         table, numbers = self._read_training(X, y)
         check_range("noise_shape", self.noise_shape, 1.001, 1e6)
         check_range("noise_share", self.noise_share, 1e-6, 1e3)
@@ -139,7 +146,8 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
             # The inverse gamma's mean is spread / (shape - 1).
             spread=self.noise_share * (self.noise_shape - 1.0),
         )
-        self._infer(table, check_numbers(numbers), sample_weight, leaf, self.temperature)
+        target = check_numbers(numbers)
+        self._infer(table, target, sample_weight, leaf, self.temperature, streamed=streamed)
         return self
 
     @available_if(streams)  # type: ignore[untyped-decorator]
@@ -150,7 +158,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         made them.
         """
         if not hasattr(self, "posterior_"):
-            return self.fit(X, y, sample_weight)
+            return self._fit(X, y, sample_weight, streamed=True)
         table, numbers = self._read_training(X, y, reset=False)
         self._extend(table, check_numbers(numbers), sample_weight)
         return self
@@ -166,8 +174,9 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Interval [n, 2] that holds the target with probability ``level``, tails even."""
         check_level(level)
-        if self._sums is not None and tree is None:
-            return self._sums.interval(self._codes(X), level)
+        sums = self._sum_predictor(tree)
+        if sums is not None:
+            return sums.interval(self._codes(X), level)
         tails = np.array([0.5 - level / 2, 0.5 + level / 2])
         return predictive_quantiles(self._predictor(tree), self._codes(X), tails)
 
@@ -176,7 +185,8 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         return self._moments(X, tree)[1]
 
     def _moments(self, X: Any, tree: str | None) -> tuple[Floats, Variance]:
-        if self._sums is not None and tree is None:
-            return self._sums.moments(self._codes(X))
-        outputs = self._predictor(tree).average(self._codes(X))
-        return moments(outputs, normal_leaf(self.posterior_))
+        sums = self._sum_predictor(tree)
+        if sums is not None:
+            return sums.moments(self._codes(X))
+        predictor = self._predictor(tree)
+        return moments(predictor.average(self._codes(X)), normal_leaf(predictor.posterior))

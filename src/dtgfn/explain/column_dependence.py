@@ -20,9 +20,15 @@ from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner, ColumnSpec, distinct_codes, encode
 from dtgfn.data.tables import as_table, listing
 from dtgfn.data.thresholds import threshold_text
+from dtgfn.explain.intervals import weighted_quantiles
+from dtgfn.explain.posterior_columns import columns_of, labels_of
+from dtgfn.explain.sum_dependence import MOST_ROWS, draw_dependence
 from dtgfn.explain.tree_set import TreeSet, predicted, take_trees
+from dtgfn.posterior.of_model import Posterior, posterior_of
 from dtgfn.posterior.prediction import Predictor
-from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
+from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.posterior.sum_prediction import SumPredictor
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import route
 from dtgfn.trees.score import merge_rows
 
@@ -53,12 +59,13 @@ def partial_dependence(
 
     Parameters
     ----------
-    source : TreePosterior or fitted model
+    source : TreePosterior, SumPosterior or fitted model
         Whose predictions. A model's ``weighting`` is used; leaves say their means.
     column : str or int
         Name of the column, or its index.
     X : table or None
-        Rows over which to average, all alike; None takes the training rows with their weights.
+        Rows over which to average, all alike; None takes the training rows with their weights. Of
+        sums of trees at most 1000 are asked, at even steps.
     level : float
         Posterior probability between ``low`` and ``high``.
 
@@ -73,7 +80,8 @@ def partial_dependence(
         - ``rows``: weight of the rows that are in the bin themselves.
         - ``output``: the class, or "value".
         - ``mean``: averaged prediction, exact where the engine's average is, sharpened for bags.
-        - ``low``, ``high``: quantiles over the sampled trees (of bags: unsharpened).
+        - ``low``, ``high``: quantiles over the sampled trees (of bags: unsharpened), or over the
+          draws of sums of trees.
 
     Examples
     --------
@@ -90,17 +98,42 @@ def partial_dependence(
 
     """
     check_level(level)
-    posterior = as_posterior(source)
+    posterior = posterior_of(source)
+    if isinstance(posterior, SumPosterior):
+        return sum_dependence(posterior, column, X, level)
     chosen = take_trees(source, "all")
     index = column_index(chosen.binner, column)
     codes, weight = _rows(posterior, chosen.binner, X)
     bins = column_bins(chosen.binner, index)
     each = tree_dependence(chosen, bins, codes, weight)
-    low, high = _quantiles(each, chosen.weight, level)
+    low, high = weighted_quantiles(each, chosen.weight, level)
     mean = _mean(posterior, getattr(source, "weighting", "importance"), chosen, bins, codes, weight)
     if mean is None:
         mean = np.tensordot(chosen.weight, each, axes=1)
-    return _frame(chosen, bins, _rows_inside(bins, codes, weight), mean, low, high)
+    return _frame(chosen.outputs, bins, _rows_inside(bins, codes, weight), mean, low, high)
+
+
+def sum_dependence(
+    posterior: SumPosterior,
+    column: str | int,
+    X: Any,
+    level: float,
+    most_rows: int | None = None,
+) -> pandas.DataFrame:
+    """What ``partial_dependence`` tells of sums of trees, from so many rows at even steps."""
+    binner = columns_of(posterior, posterior.summed.batch)
+    bins = column_bins(binner, column_index(binner, column))
+    codes, weight = _rows(posterior, binner, X)
+    asked = np.unique(
+        np.linspace(0, len(codes) - 1, most_rows or MOST_ROWS).round().astype(np.int64)
+    )
+    each = draw_dependence(
+        SumPredictor(posterior), bins.features, bins.codes, codes[asked], weight[asked]
+    )
+    low, high = weighted_quantiles(each, np.full(len(each), 1 / len(each)), level)
+    labels = labels_of(posterior)
+    outputs = ("value",) if labels is None else tuple(map(str, labels))
+    return _frame(outputs, bins, _rows_inside(bins, codes, weight), each.mean(axis=0), low, high)
 
 
 def column_index(binner: Binner, column: str | int) -> int:
@@ -211,7 +244,7 @@ def _mean(
     return out
 
 
-def _rows(posterior: TreePosterior, binner: Binner, X: Any) -> tuple[Codes, Floats]:
+def _rows(posterior: Posterior, binner: Binner, X: Any) -> tuple[Codes, Floats]:
     """Rows to average over [n, d] and their weights [n]."""
     if X is None:
         rows = merge_rows(posterior.rows)
@@ -228,21 +261,8 @@ def _rows_inside(bins: Bins, codes: Codes, weight: Floats) -> Floats:
     return np.array([(own == bin_).all(axis=1) @ weight for bin_ in bins.codes])
 
 
-def _quantiles(each: Floats, weight: Floats, level: float) -> tuple[Floats, Floats]:
-    """Weighted quantiles over trees of values [B, G, K]."""
-    order = np.argsort(each, axis=0, kind="stable")
-    upto = np.cumsum(weight[order], axis=0)
-    ordered = np.take_along_axis(each, order, axis=0)
-
-    def at(tail: float) -> Floats:
-        index = np.minimum((upto < tail * (1 - 1e-12)).sum(axis=0), len(each) - 1)
-        return np.take_along_axis(ordered, index[None], axis=0)[0]
-
-    return at((1 - level) / 2), at((1 + level) / 2)
-
-
 def _frame(
-    chosen: TreeSet, bins: Bins, rows: Floats, mean: Floats, low: Floats, high: Floats
+    outputs: tuple[str, ...], bins: Bins, rows: Floats, mean: Floats, low: Floats, high: Floats
 ) -> pandas.DataFrame:
     import pandas
 
@@ -253,7 +273,7 @@ def _frame(
             "above": np.repeat(bins.above, n_outputs),
             "up_to": np.repeat(bins.up_to, n_outputs),
             "rows": np.repeat(rows, n_outputs),
-            "output": np.tile(np.array(chosen.outputs, dtype=object), len(mean)),
+            "output": np.tile(np.array(outputs, dtype=object), len(mean)),
             "mean": mean.reshape(-1),
             "low": low.reshape(-1),
             "high": high.reshape(-1),

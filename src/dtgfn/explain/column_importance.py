@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_choice, check_level
+from dtgfn.explain.intervals import jeffreys_interval, weighted_quantiles
+from dtgfn.explain.sum_importance import sum_importances
 from dtgfn.explain.tree_set import node_log_marginals, take_trees
-from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
+from dtgfn.posterior.of_model import posterior_of
+from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
 
     Parameters
     ----------
-    source : TreePosterior or fitted model
+    source : TreePosterior, SumPosterior or fitted model
         Whose trees to ask.
     level : float
         Posterior probability inside the intervals.
@@ -51,6 +54,11 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
         - ``gain``, ``gain_low``, ``gain_high``: posterior mean and quantiles over trees, in nats.
         - ``share``, ``share_low``, ``share_high``: the same of the share of all gain.
 
+        Of sums of trees ``inclusion`` is P(any tree of a draw uses the column), ``splits`` (and
+        ``splits_low``, ``splits_high``) is the column's share of a draw's splits, and ``gain`` is
+        how much its splits make the trees vary over the training rows: variances, in log odds
+        squared or the target's units squared. All are means and quantiles over draws.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -64,21 +72,22 @@ def importances(source: Any, level: float = 0.9) -> pandas.DataFrame:
     check_level(level)
     import pandas
 
-    posterior = as_posterior(source)
+    posterior = posterior_of(source)
+    if isinstance(posterior, SumPosterior):
+        return sum_importances(posterior, level)
     chosen = take_trees(posterior, "all")
     names, column = chosen.binner.column_names, chosen.binner.feature_column
     gain = column_gains(posterior, chosen.trees, column, len(names))
     size = np.abs(gain).sum(axis=1, keepdims=True)
     share = np.divide(gain, size, out=np.zeros_like(gain), where=size > 0)
     low, high = _inclusion_interval(posterior, level)
-    tails = (1 - level) / 2, (1 + level) / 2
     frame = pandas.DataFrame(
         {
             "inclusion": np.clip(posterior.column_inclusion, 0.0, 1.0),
             "inclusion_low": low,
             "inclusion_high": high,
-            **_spread("gain", gain, chosen.weight, tails),
-            **_spread("share", share, chosen.weight, tails),
+            **_spread("gain", gain, chosen.weight, level),
+            **_spread("share", share, chosen.weight, level),
         },
         index=pandas.Index(names, name="column"),
     )
@@ -98,15 +107,15 @@ def column_gains(
     return out
 
 
-def _spread(
-    name: str, value: Floats, weight: Floats, tails: tuple[float, float]
-) -> dict[str, Floats]:
+def feature_importances(source: Any, names: Sequence[str]) -> Floats:
+    """Share of the gain of each named column [n]: none below zero, adding up to one."""
+    share = importances(source)["share"].reindex(list(names)).to_numpy().clip(min=0.0)
+    return np.asarray(share / max(share.sum(), np.finfo(np.float64).tiny))
+
+
+def _spread(name: str, value: Floats, weight: Floats, level: float) -> dict[str, Floats]:
     """Weighted mean and quantiles of value [B, n] over trees."""
-    order = np.argsort(value, axis=0, kind="stable")
-    upto = np.cumsum(weight[order], axis=0)
-    ordered = np.take_along_axis(value, order, axis=0)
-    indices = ((upto < tail * (1 - 1e-12)).sum(axis=0) for tail in tails)
-    low, high = (ordered[index, np.arange(value.shape[1])] for index in indices)
+    low, high = weighted_quantiles(value, weight, level)
     return {name: weight @ value, f"{name}_low": low, f"{name}_high": high}
 
 
@@ -114,11 +123,7 @@ def _inclusion_interval(posterior: TreePosterior, level: float) -> tuple[Floats,
     share = np.clip(posterior.column_inclusion, 0.0, 1.0)
     if posterior.is_exact:  # it sums over all trees
         return share, share
-    n_trees = effective_trees(posterior)
-    yes, no = share * n_trees + 0.5, (1 - share) * n_trees + 0.5
-    low = np.where(share > 0, betaincinv(yes, no, (1 - level) / 2), 0.0)
-    high = np.where(share < 1, betaincinv(yes, no, (1 + level) / 2), 1.0)
-    return np.minimum(low, share), np.maximum(high, share)
+    return jeffreys_interval(share, effective_trees(posterior), level)
 
 
 def effective_trees(posterior: TreePosterior) -> float:

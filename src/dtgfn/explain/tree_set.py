@@ -12,10 +12,12 @@ from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.printable import visible
-from dtgfn.data.binning import Binner, ColumnSpec, encode, rule
+from dtgfn.data.binning import Binner, encode, rule
 from dtgfn.data.tables import as_table
+from dtgfn.explain.posterior_columns import columns_of, labels_of
+from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.prediction import Predictor, average_trees, sharpened, tree_weights
-from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, node_sums, route, tally
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, outputs_of, row_mass
 from dtgfn.trees.score import leaf_log_marginal
@@ -47,7 +49,8 @@ class TreeSet:
     classes : array [K] or None
         The user's label of each class; None for numbers.
     sharpness : float
-        Power of the average, see ``dtgfn.inference.bagging``; 1 unless these are all trees of bags.
+        Power of the average, see ``dtgfn.inference.outside``; 1 unless these are all trees of bags
+        of classes (the mean of numbers is the same however sharp).
 
     """
 
@@ -111,14 +114,11 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     weighting = getattr(source, "weighting", "importance")
     batch, weight = _choose(posterior, trees, weighting)
     nodes = describe_nodes(posterior, batch)
-    classes = posterior.classes
-    if nodes.counts is None:
-        classes = None
-    elif classes is None:
-        classes = np.arange(nodes.counts.shape[2])
-    binner = posterior.binner or _binner_of_codes(posterior.rows.codes, batch)
+    classes = labels_of(posterior)
+    binner = columns_of(posterior, batch)
     every = isinstance(trees, str) and trees == "all"
-    power = Predictor(posterior, weighting).sharpness if every else 1.0
+    powered = every and nodes.counts is not None
+    power = Predictor(posterior, weighting).sharpness if powered else 1.0
     return TreeSet(batch, weight, *nodes, binner=binner, classes=classes, sharpness=power)
 
 
@@ -160,17 +160,6 @@ def _choose(posterior: TreePosterior, which: Which, weighting: str) -> tuple[Tre
         f"{which!r} names no tree; give 'best', 'consensus', 'all', the index of a sampled tree, "
         "or a TreeBatch."
     )
-
-
-def _binner_of_codes(codes: Codes, trees: TreeBatch) -> Binner:
-    """Columns that are their own codes, for an engine that was given codes."""
-    highest = max(int(codes.max(initial=0)), int(trees.cut.max(initial=0)) + 1)
-    codes_themselves = np.arange(highest, dtype=np.float64)
-    columns = (
-        ColumnSpec(f"code {c}", "number", codes_themselves, (), False)
-        for c in range(codes.shape[1])
-    )
-    return Binner(tuple(columns), False, "midpoint", highest)
 
 
 class Nodes(NamedTuple):
@@ -282,6 +271,7 @@ def consensus_tree(posterior: TreePosterior) -> Consensus:
     ([1], True)
 
     """
+    posterior = as_posterior(posterior)
     trees, reward = posterior.trees, posterior.log_reward
     first, _ = tally(trees, posterior.weights)
     target = average_values(posterior, posterior.rows.codes)

@@ -17,14 +17,18 @@ from dtgfn.export.dot import to_dot
 from dtgfn.export.json_document import to_json
 from dtgfn.export.mermaid import to_mermaid
 from dtgfn.export.onnx_graph import to_onnx
+from dtgfn.export.onnx_sums import sums_to_onnx
 from dtgfn.export.sklearn_tree import to_sklearn
+from dtgfn.posterior.of_model import lacks_of_sums
+from dtgfn.posterior.sum_posterior import SumPosterior
 
 
 class Format(NamedTuple):
-    """How to write trees, and whether several of them fit in."""
+    """How to write trees, whether several of them fit in, and how to write sums of them."""
 
     write: Callable[..., Any]
     holds_many: bool
+    write_sums: Callable[[SumPosterior], Any] | None = None
 
 
 FORMATS = {
@@ -33,7 +37,7 @@ FORMATS = {
     "mermaid": Format(to_mermaid, holds_many=False),
     "json": Format(to_json, holds_many=True),
     "sklearn": Format(to_sklearn, holds_many=True),
-    "onnx": Format(to_onnx, holds_many=True),
+    "onnx": Format(to_onnx, holds_many=True, write_sums=sums_to_onnx),
 }
 
 
@@ -41,7 +45,7 @@ def export(
     source: Any,
     format: str,
     *,
-    trees: Which = "best",
+    trees: Which = None,
     path: str | Path | None = None,
     **options: Any,
 ) -> Any:
@@ -49,12 +53,13 @@ def export(
 
     Parameters
     ----------
-    source : TreePosterior, fitted model, or TreeSet
+    source : TreePosterior, SumPosterior, fitted model, or TreeSet
         A ``TreeSet``, such as ``from_json`` gives, is exported as it is.
     format : {"text", "dot", "mermaid", "json", "sklearn", "onnx"}
         What to write.
-    trees : "best", "consensus", "all", int or TreeBatch
+    trees : "best", "consensus", "all", int, TreeBatch or None
         Which trees; "all" (not of the first three) is the weighted average of the sampled trees.
+        None is "best"; a sum of trees has "all" only, and "onnx" only holds it.
     path : path or None
         File to write, which is replaced only once it is complete; not for "sklearn".
     **options
@@ -75,19 +80,42 @@ def export(
 
     """
     check_choice("format", format, FORMATS)
-    write, many = FORMATS[format]
-    if isinstance(trees, str) and trees == "all" and not many:
-        able = " or ".join(name for name, each in FORMATS.items() if each.holds_many)
-        raise ValueError(f"{format} shows one tree, not all; give another tree, or format {able}.")
     if path is not None and format == "sklearn":
         raise ValueError("A scikit-learn tree has no file format; leave out path and use joblib.")
-    chosen = _tree_set(source, trees, many)
-    if many and chosen.classes is None and chosen.spread is None:
-        raise ValueError(f"Leaves are neither classes nor numbers; {format} cannot hold them.")
-    result = write(chosen, **options)
+    posterior = getattr(source, "posterior_", source)
+    if isinstance(posterior, SumPosterior):
+        result = _write_sums(posterior, format, trees, **options)
+    else:
+        result = _write_trees(source, format, trees, **options)
     if path is not None:
         write_atomically(Path(path), result.encode() if isinstance(result, str) else _bytes(result))
     return result
+
+
+def _write_sums(posterior: SumPosterior, format: str, trees: Which, **options: Any) -> Any:
+    """Write sums of trees, where a format can hold them."""
+    write = FORMATS[format].write_sums
+    if write is None:
+        able = " or ".join(name for name, each in FORMATS.items() if each.write_sums)
+        raise ValueError(
+            f"{format} holds single trees, not sums of trees; give format {able}, or keep the "
+            "model by dtgfn.save."
+        )
+    if trees not in (None, "all"):
+        raise TypeError(lacks_of_sums("single tree"))
+    return write(posterior, **options)
+
+
+def _write_trees(source: Any, format: str, trees: Which, **options: Any) -> Any:
+    """Write single trees, or their weighted average."""
+    write, many, _ = FORMATS[format]
+    if isinstance(trees, str) and trees == "all" and not many:
+        able = " or ".join(name for name, each in FORMATS.items() if each.holds_many)
+        raise ValueError(f"{format} shows one tree, not all; give another tree, or format {able}.")
+    chosen = _tree_set(source, trees, many)
+    if many and chosen.classes is None and chosen.spread is None:
+        raise ValueError(f"Leaves are neither classes nor numbers; {format} cannot hold them.")
+    return write(chosen, **options)
 
 
 def _tree_set(source: Any, trees: Which, many: bool) -> TreeSet:

@@ -9,14 +9,15 @@ its power is taken in doubles and leaves as floats: to 1e-6.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s
 from dtgfn.data.binning import Binner, ColumnSpec
 from dtgfn.explain.tree_set import TreeSet
+from dtgfn.trees.batch import TreeBatch
 
 PRIVATE = "dtgfn: "
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8  # old enough for most runtimes
@@ -44,35 +45,49 @@ def to_onnx(chosen: TreeSet) -> Any:
     (['no'], [[0.99..., 0.00...]])
 
     """
-    helper, types = _import_onnx()
-    inputs, nodes = _columns(chosen, helper, types)
+    helper, types = import_onnx()
+    inputs, nodes = column_inputs(chosen.binner, helper, types)
     name, n_targets = "value" if chosen.classes is None else "probabilities", chosen.value.shape[2]
-    attributes = _ensemble(chosen, helper, types)
     average = name if chosen.sharpness == 1 else f"{PRIVATE}average"
-    nodes.append(
-        helper.make_node(
-            "TreeEnsembleRegressor",
-            ["X"],
-            [average],
-            domain="ai.onnx.ml",
-            aggregate_function="SUM",
-            n_targets=n_targets,
-            **attributes,
-        )
+    leaves = leaf_nodes(chosen.trees)
+    value = chosen.value[leaves] * chosen.weight[leaves[0], None]
+    targets = Targets(
+        np.repeat(leaves, n_targets, axis=1), np.tile(np.arange(n_targets), len(value)), value
     )
-    outputs = [helper.make_tensor_value_info(name, types.FLOAT, [None, n_targets])]
+    nodes.append(
+        tree_ensemble(chosen.trees, chosen.binner, targets, n_targets, average, helper, types)
+    )
     constants: list[Any] = []
     if chosen.sharpness != 1:
         more, constants = _sharpen(average, name, chosen.sharpness, helper, types)
         nodes += more
-    if chosen.classes is not None:
-        nodes += [
+    return finish(nodes, inputs, constants, (name, n_targets), average, chosen.classes)
+
+
+def finish(
+    nodes: list[Any],
+    inputs: list[Any],
+    constants: list[Any],
+    output: tuple[str, int],
+    average: str,
+    classes: npt.NDArray[Any] | None,
+) -> Any:
+    """Make the model, with the label of the class that has most of ``average`` if there are some.
+
+    ``output`` is the name and the width of what is predicted.
+    """
+    helper, types = import_onnx()
+    name, width = output
+    outputs = [helper.make_tensor_value_info(name, types.FLOAT, [None, width])]
+    if classes is not None:
+        nodes = [
+            *nodes,
             helper.make_node("ArgMax", [average], ["best"], axis=1, keepdims=0),
             helper.make_node("Gather", ["classes", "best"], ["label"]),
         ]
-        classes, kind = _classes(chosen.classes, helper, types)
+        labels, kind = _class_labels(classes, helper, types)
         outputs.insert(0, helper.make_tensor_value_info("label", kind, [None]))
-        constants.append(classes)
+        constants = [*constants, labels]
     return helper.make_model(
         helper.make_graph(nodes, "dtgfn", inputs, outputs, constants),
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
@@ -102,7 +117,8 @@ def _sharpen(
     ]
 
 
-def _import_onnx() -> tuple[Any, Any]:
+def import_onnx() -> tuple[Any, Any]:
+    """ONNX's helpers and types, or how to get them."""
     try:
         from onnx import TensorProto, helper
     except ImportError as error:
@@ -110,7 +126,7 @@ def _import_onnx() -> tuple[Any, Any]:
     return helper, TensorProto
 
 
-def _classes(classes: npt.NDArray[Any], helper: Any, types: Any) -> tuple[Any, Any]:
+def _class_labels(classes: npt.NDArray[Any], helper: Any, types: Any) -> tuple[Any, Any]:
     """The labels as a tensor, whole numbers or text, and its type."""
     if classes.dtype.kind in "iu":
         values, kind = classes.astype(np.int64).tolist(), types.INT64
@@ -119,9 +135,9 @@ def _classes(classes: npt.NDArray[Any], helper: Any, types: Any) -> tuple[Any, A
     return helper.make_tensor("classes", kind, [len(values)], values), kind
 
 
-def _columns(chosen: TreeSet, helper: Any, types: Any) -> tuple[list[Any], list[Any]]:
+def column_inputs(binner: Binner, helper: Any, types: Any) -> tuple[list[Any], list[Any]]:
     """Inputs, and the nodes that make one matrix "X" of them."""
-    columns = chosen.binner.columns
+    columns = binner.columns
     if all(spec.kind != "category" for spec in columns):
         return [helper.make_tensor_value_info("X", types.DOUBLE, [None, len(columns)])], []
     taken = {"X", "probabilities", "best", "label", "classes", "value"}
@@ -160,34 +176,63 @@ def _index_of(spec: ColumnSpec, name: str, helper: Any, types: Any) -> list[Any]
     return [found, helper.make_node("Cast", [f"{name} as float"], [name], to=types.DOUBLE)]
 
 
-def _ensemble(chosen: TreeSet, helper: Any, types: Any) -> dict[str, Any]:
-    """Attributes of the operator: nodes of all trees, and what their leaves add per class."""
-    trees, n_classes = chosen.trees, chosen.value.shape[2]
-    used = np.arange(trees.feature.shape[1]) < trees.n_nodes[:, None]
+class Targets(NamedTuple):
+    """What leaves add to which output: ``leaf`` [2, T] is tree and node of each, ``value`` [T]."""
+
+    leaf: Int64s
+    output: Int64s
+    value: Floats
+
+
+def leaf_nodes(trees: TreeBatch) -> tuple[Int64s, Int64s]:
+    """Tree and node of every leaf."""
+    tree, node = np.nonzero(_used(trees) & (trees.feature < 0))
+    return tree, node
+
+
+def _used(trees: TreeBatch) -> Bools:
+    return np.asarray(np.arange(trees.feature.shape[1]) < trees.n_nodes[:, None])
+
+
+def tree_ensemble(
+    trees: TreeBatch,
+    binner: Binner,
+    targets: Targets,
+    n_targets: int,
+    output: str,
+    helper: Any,
+    types: Any,
+) -> Any:
+    """Make the operator that adds up what the leaves of all trees say of "X"."""
+    used = _used(trees)
     tree, node = np.nonzero(used)
     feature, cut = trees.feature[used], trees.cut[used]
-    column, threshold, modes = _tests(chosen.binner, feature, cut)
+    column, threshold, modes = _tests(binner, feature, cut)
     inner = feature >= 0
-    leaf_tree, leaf_node = tree[~inner], node[~inner]
-    value = chosen.value[leaf_tree, leaf_node] * chosen.weight[leaf_tree, None]
 
     def doubles(name: str, values: Floats) -> Any:
-        return helper.make_tensor(name, types.DOUBLE, [values.size], values.tolist())
+        return helper.make_tensor(name, types.DOUBLE, [values.size], values.ravel().tolist())
 
-    return {
-        "nodes_treeids": tree.tolist(),
-        "nodes_nodeids": node.tolist(),
-        "nodes_featureids": column.tolist(),
-        "nodes_modes": modes,
-        "nodes_values_as_tensor": doubles("thresholds", threshold),
-        "nodes_truenodeids": np.where(inner, trees.left[used], 0).tolist(),
-        "nodes_falsenodeids": np.where(inner, trees.left[used] + 1, 0).tolist(),
-        "nodes_missing_value_tracks_true": [0] * tree.size,
-        "target_treeids": np.repeat(leaf_tree, n_classes).tolist(),
-        "target_nodeids": np.repeat(leaf_node, n_classes).tolist(),
-        "target_ids": np.tile(np.arange(n_classes), leaf_tree.size).tolist(),
-        "target_weights_as_tensor": doubles("leaves", value.ravel()),
-    }
+    return helper.make_node(
+        "TreeEnsembleRegressor",
+        ["X"],
+        [output],
+        domain="ai.onnx.ml",
+        aggregate_function="SUM",
+        n_targets=n_targets,
+        nodes_treeids=tree.tolist(),
+        nodes_nodeids=node.tolist(),
+        nodes_featureids=column.tolist(),
+        nodes_modes=modes,
+        nodes_values_as_tensor=doubles("thresholds", threshold),
+        nodes_truenodeids=np.where(inner, trees.left[used], 0).tolist(),
+        nodes_falsenodeids=np.where(inner, trees.left[used] + 1, 0).tolist(),
+        nodes_missing_value_tracks_true=[0] * tree.size,
+        target_treeids=targets.leaf[0].tolist(),
+        target_nodeids=targets.leaf[1].tolist(),
+        target_ids=targets.output.tolist(),
+        target_weights_as_tensor=doubles("leaves", targets.value),
+    )
 
 
 def _tests(binner: Binner, feature: Int32s, cut: Int32s) -> tuple[Int32s, Floats, list[str]]:

@@ -8,49 +8,42 @@ row of weight w counts as w rows here too: n is the sum of the weights, and draw
 
     P(T) = mean over bags b of P(T | rows of b, columns of b)
 
-The bags give the splits; leaves count all training rows. A row that is not in a tree's bag had no
-say in its splits, and leaving it out of its leaf's counts is closed form, so every row can be
-scored by trees that never saw it. Averages over trees that know only part of what there is to know
-are too cautious; a power s of them, chosen so that rows out of bag get the best log score, mends
-that and changes no prediction's first place (``prediction.sharpness`` says where it applies)::
-
-    P(y | x) proportional to (mean over trees of P(y | x, T))^s
+The bags give the splits; leaves count all training rows. Rows out of bag score the average of all
+trees, and tell how sharp it should be (``outside.py``).
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn._support.progress import silent
+from dtgfn._support.parallel import count_threads, run_tasks
 from dtgfn.engines.contract import BudgetExceeded, Engine, Run
+from dtgfn.inference.outside import Outside, make_outside
 from dtgfn.inference.resampling import (
     BagOptions,
     BagPlan,
     Copies,
     bag_rows,
     cheaper_splits,
-    draw_columns,
     plan_bags,
 )
-from dtgfn.inference.temperature import LeaveOneOut, class_leaf
-from dtgfn.posterior.prediction import sharpened
+from dtgfn.inference.temperature import LeaveOneOut
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
-from dtgfn.trees.batch import TreeBatch, node_sums, route, stack_trees, trim
+from dtgfn.trees.batch import TreeBatch, stack_trees, trim
 from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
 OptionsT = TypeVar("OptionsT")
 
-SHARPEST = 10.0
-MOST_SHARPENED = 4_000_000  # probabilities that the sharpness is chosen by
-CHUNK = 1_000_000  # probabilities looked at together
+RESAMPLING = 1
 # What is enough for one bag: errors of single bags average out.
 BAG_DEFAULTS: dict[str, dict[str, Any]] = {
     "smc": {"n_particles": 50, "n_sweeps": 1},
@@ -73,7 +66,7 @@ class Bags:
     copies : uint8 [bags, n]
         How often each row is in each bag; a wider type where a row is in a bag too often.
     sharpness : float
-        Power of the average.
+        How sharp the average is.
 
     """
 
@@ -83,11 +76,6 @@ class Bags:
     bag: Int32s
     copies: Copies
     sharpness: float = 1.0
-
-    @property
-    def labels(self) -> Int32s:
-        """Class of each training row [n]."""
-        return self.rows.target.astype(np.int32, copy=False)
 
     def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
         """Draw trees of the bags again, with replacement."""
@@ -106,6 +94,7 @@ def infer_bagged(
 
     Every bag gets an even share of the trees and of the time that is left; bags that time does not
     reach are left out (``diagnostics["bags_left_out"]``), and the trees of the others repeated.
+    Bags run side by side where the engine allows it; what comes out does not depend on the threads.
     With k of d columns a split costs log(d / k) less, so that splitting at all stays as likely.
 
     Parameters
@@ -141,49 +130,115 @@ def infer_bagged(
     [1.0, 0.0]
 
     """
-    class_leaf(score)
     if run.n_trees < 2:
         raise ValueError(f"n_trees={run.n_trees!r} leaves nothing to average; give 2 or more.")
     bagging = BagOptions() if bagging is None else bagging
-    started = time.monotonic()
-    plan = plan_bags(rows, run, bagging)
-    collected = Collected(merge_rows(rows), score, Outside(rows, score))
-    overhead = 0.0
-    for bag in range(plan.n_bags):
-        run.progress("bagging", bag / plan.n_bags)
+    plan = plan_bags(rows, score.leaf, run, bagging)
+    n_threads = min(count_threads(run.n_jobs), plan.n_bags) if engine.side_by_side else 1
+    sharing = Sharing(run.time_budget, plan.n_bags, n_threads)
+    collected = Collected(make_outside(rows, score, run.n_trees))
+    merged = merge_rows(rows)
+    one = replace(run, judged=False, n_jobs=1 if n_threads > 1 else run.n_jobs)
+
+    def infer_bag(bag: int, check: Callable[[], None]) -> bool:
         begun = time.monotonic()
-        left = math.inf if run.time_budget is None else run.time_budget - (begun - started)
-        if bag and left < overhead:
-            break
-        seconds = None
-        if run.time_budget is not None:
-            seconds = max(left / (plan.n_bags - bag) - overhead, 1e-3)
+        if bag and sharing.is_over:
+            collected.skip(bag)
+            return False
+        told = replace(one, time_budget=sharing.seconds(bag), progress=lambda *_, **__: check())
         try:
-            used = _infer_bag(engine, rows, score, run, options, plan, bag, seconds, collected)
-        except BudgetExceeded:
-            if not bag:
-                raise
-            break
-        overhead = time.monotonic() - begun - used
+            found, features = _infer_bag(engine, rows, score, told, options, plan, bag)
+        except BudgetExceeded as refusal:
+            collected.skip(bag, refusal)
+            return False
+        trees = _resampled(found, plan.seeds[bag], features)
+        heard = collected.outside.hear(trees, plan.copies[bag])
+        collected.add(bag, trees, log_reward(trees, merged, score), heard)
+        used = float(found.diagnostics.get("seconds", 0.0))
+        sharing.overhead = time.monotonic() - begun - used
+        return True
+
+    run_tasks(
+        infer_bag,
+        plan.n_bags,
+        n_threads,
+        lambda: run.progress("bagging", len(collected.done) / plan.n_bags),
+    )
     run.progress("bagging", 1.0)
-    return _as_posterior(rows, run, engine.name, plan, collected, time.monotonic() - started)
+    return _as_posterior(rows, score, run, engine.name, plan, collected, sharing.used)
+
+
+@dataclass
+class Sharing:
+    """How long each bag may take, so that all of them end in time."""
+
+    time_budget: float | None
+    n_bags: int
+    n_threads: int
+    overhead: float = 0.0  # seconds that a bag takes beside its engine
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = time.monotonic()
+
+    @property
+    def used(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started
+
+    @property
+    def is_over(self) -> bool:
+        """Whether not even what comes after an engine can be done in time."""
+        return self.time_budget is not None and self.time_budget - self.used < self.overhead
+
+    def seconds(self, bag: int) -> float | None:
+        """An even share of the time that is left for this bag and those after it."""
+        if self.time_budget is None:
+            return None
+        left = self.time_budget - self.used
+        share = left * min(self.n_threads / (self.n_bags - bag), 1.0)
+        return max(share - self.overhead, 1e-3)
 
 
 @dataclass
 class Collected:
-    """Trees of the bags so far, their log R on all rows, and what they say of rows they lack."""
+    """Trees of the bags so far in the order of the bags, whichever is ready first.
 
-    merged: Rows
-    score: Score
+    ``done`` are the bags that gave trees; ``refusal`` is what the first that gave none said.
+    """
+
     outside: Outside
+    done: list[int] = field(default_factory=list)
     batches: list[TreeBatch] = field(default_factory=list)
     rewards: list[Floats] = field(default_factory=list)
+    refusal: BudgetExceeded | None = None
+    next_bag: int = 0
+    waiting: dict[int, tuple[TreeBatch, Floats, Any] | None] = field(default_factory=dict)
+    lock: Any = field(default_factory=threading.Lock)
 
-    def add(self, trees: TreeBatch, copies: Copies) -> None:
-        """Add the trees of a bag that holds each row so many times [n]."""
-        self.batches.append(trees)
-        self.rewards.append(log_reward(trees, self.merged, self.score))
-        self.outside.add(trees, copies)
+    def add(self, bag: int, trees: TreeBatch, reward: Floats, heard: Any) -> None:
+        """Add the trees of a bag, their log R on all rows and what they say of rows it lacks."""
+        self._put(bag, (trees, reward, heard))
+
+    def skip(self, bag: int, refusal: BudgetExceeded | None = None) -> None:
+        """Go on without a bag."""
+        self.refusal = self.refusal or refusal
+        self._put(bag, None)
+
+    def _put(self, bag: int, found: tuple[TreeBatch, Floats, Any] | None) -> None:
+        with self.lock:
+            self.waiting[bag] = found
+            while self.next_bag in self.waiting:  # sums depend on the order in their last digits
+                self._take(self.next_bag, self.waiting.pop(self.next_bag))
+                self.next_bag += 1
+
+    def _take(self, bag: int, found: tuple[TreeBatch, Floats, Any] | None) -> None:
+        if found is None:
+            return
+        self.done.append(bag)
+        self.batches.append(found[0])
+        self.rewards.append(found[1])
+        self.outside.add(found[2])
 
 
 def _infer_bag(
@@ -194,47 +249,45 @@ def _infer_bag(
     options: OptionsT,
     plan: BagPlan,
     bag: int,
-    seconds: float | None,
-    collected: Collected,
-) -> float:
-    """Infer the posterior of one bag and collect its trees; return the seconds the engine took."""
-    rng = plan.rng
-    known = draw_columns(plan.varying, plan.shares, rng)
+) -> tuple[TreePosterior, npt.NDArray[np.int64]]:
+    """Infer the posterior of one bag, and tell which of the table's features it knows."""
+    known = plan.columns[bag]
     features = np.flatnonzero(np.isin(run.column, known))
     found = engine.infer(
         bag_rows(rows, plan.copies[bag], features),
-        cheaper_splits(score, plan.varying.size, known.size),
+        cheaper_splits(score, plan.n_varying, known.size),
         replace(
             run,
             column=run.column[features],
             n_trees=int(plan.n_trees[bag]),
-            random_state=int(rng.integers(2**31)),
-            time_budget=seconds,
-            progress=silent,
-            judged=False,
+            random_state=plan.seeds[bag],
         ),
         options,
     )
     if found.interrupted:  # the other bags would be trained as if nothing had happened
         raise KeyboardInterrupt
-    collected.add(_resampled(found, rng, features), plan.copies[bag])
-    return float(found.diagnostics.get("seconds", 0.0))
+    return found, features
 
 
 def _as_posterior(
-    rows: Rows, run: Run, engine: str, plan: BagPlan, collected: Collected, seconds: float
+    rows: Rows,
+    score: Score,
+    run: Run,
+    engine: str,
+    plan: BagPlan,
+    collected: Collected,
+    seconds: float,
 ) -> TreePosterior:
     """Choose the sharpness and tell everything that the trees of all bags tell."""
-    n_done = len(collected.batches)
-    bag = np.repeat(np.arange(n_done), plan.n_trees[:n_done]).astype(np.int32)
+    done, outside = collected.done, collected.outside
+    if not done:
+        assert collected.refusal is not None, "a bag has trees, or there is a reason"
+        raise collected.refusal
+    bag = np.repeat(np.arange(len(done)), plan.n_trees[done]).astype(np.int32)
     again = np.arange(run.n_trees) % len(bag)  # trees repeated for bags that were left out
-    trees, copies = trim(stack_trees(collected.batches))[again], plan.copies[:n_done]
-    bags = Bags(trees, rows, collected.score, bag[again], copies)
-    probability, share = collected.outside.probability()
-    seen = share > 0  # nowhere, if every row is in every bag: then there is no score either
-    sharpness = best_sharpness(probability[seen], bags.labels[seen], rows.weight[seen])
-    bags = replace(bags, sharpness=sharpness)
-    n_left_out = plan.n_bags - n_done
+    trees = trim(stack_trees(collected.batches))[again]
+    sharpness = outside.best_sharpness()
+    n_left_out = plan.n_bags - len(done)
     return sampled_posterior(
         trees,
         log_reward=np.concatenate(collected.rewards)[again],
@@ -243,123 +296,46 @@ def _as_posterior(
         log_evidence=math.nan,
         log_evidence_error=math.nan,
         rows=rows,
-        score=bags.score,
+        score=score,
         column=run.column,
         n_columns=run.n_columns,
         engine=engine,
-        solution=bags,
+        solution=Bags(trees, rows, score, bag[again], plan.copies[done], sharpness),
         diagnostics={
             "sharpness": sharpness,
-            "out_of_bag_log_score": (
-                _scored(probability, share, bags).score if seen.any() else None
-            ),
-            "bags": n_done,
+            # None if every row is in every bag.
+            "out_of_bag_log_score": outside.scored(sharpness).score if outside.any else None,
+            "bags": len(done),
             **({"bags_left_out": n_left_out} if n_left_out else {}),
             "seconds": seconds,
         },
     )
 
 
-def _resampled(
-    found: TreePosterior, rng: np.random.Generator, features: npt.NDArray[np.int64]
-) -> TreeBatch:
+def _resampled(found: TreePosterior, seed: int, features: npt.NDArray[np.int64]) -> TreeBatch:
     """Trees of one bag, drawn by weight where they have weights, on the table's features."""
     trees = found.trees
     if np.ptp(found.log_weight) > 0:
+        rng = np.random.default_rng((RESAMPLING, seed))  # not the stream of the engine
         trees = trees[rng.choice(len(trees), len(trees), p=found.weights)]
     named = features[np.maximum(trees.feature, 0)] if features.size else trees.feature
     feature = np.where(trees.feature >= 0, named, trees.feature).astype(np.int32)
     return replace(trees, feature=feature)
 
 
-class Outside:
-    """What trees say of the rows that their bags lack, added up bag by bag.
-
-    A row of weight w > 1 is w rows alike, each left out by itself: of a bag with k copies of them
-    a part (1 - 1 / w)^k of the rows is out.
-    """
-
-    def __init__(self, rows: Rows, score: Score) -> None:
-        self.rows, self.model = rows, class_leaf(score)
-        self.labels = rows.target.astype(np.int32, copy=False)
-        self.absent = 1 - 1 / np.maximum(rows.weight, 1)
-        self.total = np.zeros((len(self.labels), self.model.n_classes))
-        self.n_telling = np.zeros(len(self.labels))
-        self.n_trees = 0
-
-    def add(self, trees: TreeBatch, copies: Copies) -> None:
-        """Add the trees of a bag that holds each row so many times [n]."""
-        rows, labels, model = self.rows, self.labels, self.model
-        counts, _ = node_sums(trees, rows.codes, labels, rows.weight, model)
-        part = self.absent**copies
-        outside = np.flatnonzero(part)
-        step = max(CHUNK // (len(trees) * model.n_classes), 1)
-        for first in range(0, outside.size, step):
-            some = outside[first : first + step]
-            leaf = route(trees, rows.codes[some])
-            at_leaf = counts[np.arange(len(trees))[:, None], leaf] + model.concentration
-            at_leaf[:, np.arange(some.size), labels[some]] -= np.minimum(rows.weight[some], 1)
-            says = (at_leaf / at_leaf.sum(axis=-1, keepdims=True)).sum(axis=0)
-            self.total[some] += part[some, None] * says
-        self.n_telling += part * len(trees)
-        self.n_trees += len(trees)
-
-    def probability(self) -> tuple[Floats, Floats]:
-        """P(y | x_i) [n, C], and the share of the trees that tell [n]: an even guess where none."""
-        share = self.n_telling / self.n_trees
-        total = np.where(share[:, None] == 0, 1.0, self.total)
-        return total / total.sum(axis=1, keepdims=True), share
-
-
-def outside_probability(bags: Bags) -> tuple[Floats, Floats]:
-    """P(y | x_i) [n, C] by the trees whose bag lacks row i, without its count, and their share [n].
-
-    A row that is in every bag has no tree to score it: it gets an even guess, and share 0.
-    """
-    outside = Outside(bags.rows, bags.score)
-    for b, copies in enumerate(bags.copies):
-        outside.add(bags.trees[np.flatnonzero(bags.bag == b)], copies)
-    return outside.probability()
-
-
 def out_of_bag(posterior: TreePosterior) -> LeaveOneOut:
     """Score every training row by the trees that never saw it; rows in every bag have weight 0.
 
     ``effective`` is the share of trees that score the row. Where every row is in every bag, all
-    keep their weights and an even guess: the score is that of knowing nothing.
+    keep their weights and an even guess: the score is that of knowing nothing. Of numbers it is a
+    density in the target's units, and of large tables only some rows are scored.
     """
     bags = posterior.solution
     if not isinstance(bags, Bags):
         raise ValueError("This posterior is not bagged; use leave_one_out.")
     if bags.copies.shape[1] != len(bags.rows.target):
         raise ValueError("A file does not keep which rows were in which bag; fit again.")
-    return _scored(*outside_probability(bags), bags)
-
-
-def _scored(probability: Floats, share: Floats, bags: Bags) -> LeaveOneOut:
-    sharp = sharpened(probability, bags.sharpness)
-    log_prob = np.log(sharp[np.arange(len(sharp)), bags.labels])
-    counted = (share > 0) | (share.max() == 0)
-    return LeaveOneOut(log_prob, share, np.where(counted, bags.rows.weight, 0.0))
-
-
-def best_sharpness(probability: Floats, target: Int32s, weight: Floats) -> float:
-    """Power of probabilities [n, C] with the best log score of the targets [n].
-
-    The log score is concave in the power; one row's worth of doubt keeps it from running away on
-    rows that are all right.
-    """
-    if not len(target) or probability.shape[1] < 2:
-        return 1.0
-    every = -(-probability.size // MOST_SHARPENED)  # of a large table, rows at even steps
-    probability, target, weight = probability[::every], target[::every], weight[::every]
-    row, even = np.arange(len(target)), 1 / probability.shape[1]
-
-    def loss(log_power: float) -> float:
-        sharp = sharpened(probability, math.exp(log_power))[row, target]
-        doubt = 1 / (weight.sum() + 1)
-        mixed = np.log((1 - doubt) * sharp + doubt * even)
-        return -float(weight @ mixed)
-
-    edge = math.log(SHARPEST)
-    return math.exp(minimize_scalar(loss, bounds=(-edge, edge), method="bounded").x)
+    outside = make_outside(bags.rows, bags.score, len(bags.trees))
+    for b, copies in enumerate(bags.copies):
+        outside.add(outside.hear(bags.trees[np.flatnonzero(bags.bag == b)], copies))
+    return outside.scored(bags.sharpness)

@@ -24,6 +24,8 @@ from dtgfn.engines.registry import ENGINES
 from dtgfn.inference.method import read_method
 from dtgfn.inference.training_data import check_length, encode_target, read_target
 from dtgfn.posterior.importance_weights import effective_sample_size
+from dtgfn.posterior.of_model import as_posterior
+from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums
 from dtgfn.trees.score import Rows, Score, leaf_log_marginal, log_prior, log_reward, merge_rows
@@ -80,6 +82,8 @@ def extend_posterior(
     (-26.56, -38.58)
 
     """
+    if isinstance(posterior, SumPosterior):
+        raise TypeError("A sum of trees cannot take more rows; fit all of them again.")
     method = read_method(posterior.engine, options)
     return extend_prepared(
         posterior,
@@ -239,6 +243,7 @@ def reweigh(
         The reweighted posterior, and the sums over all rows.
 
     """
+    posterior = as_posterior(posterior)
     trees, score = posterior.trees, posterior.score
     rows = append_rows(posterior.rows, batch)
     if sums is None:

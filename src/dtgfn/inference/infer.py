@@ -6,7 +6,7 @@ import inspect
 import time
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.progress import progress_bar
 from dtgfn.data.tables import Table, as_table
-from dtgfn.data.thresholds import Binning
+from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.diagnostics.judgement import (
     UntrustworthyFit,
     levels_to_caller,
@@ -24,10 +24,11 @@ from dtgfn.diagnostics.judgement import (
 from dtgfn.engines.contract import Run
 from dtgfn.engines.registry import find_engine
 from dtgfn.engines.warm_up import compile_engine
-from dtgfn.inference.bagging import out_of_bag
-from dtgfn.inference.method import Method, check_ensemble, read_method
+from dtgfn.inference.auto import FIRST, infer_chosen, read_auto
+from dtgfn.inference.method import Method, check_ensemble, read_method, resolve_binning
+from dtgfn.inference.outside import make_outside
 from dtgfn.inference.sums import infer_sum_prepared, read_sum_options, summable
-from dtgfn.inference.temperature import choose_temperature, leave_one_out
+from dtgfn.inference.temperature import leave_one_out
 from dtgfn.inference.training_data import make_training_data, read_target
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
@@ -35,6 +36,11 @@ from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel
 from dtgfn.trees.score import Rows, Score, SplitPenalty, make_score
 
 
+@overload
+def infer(X: Any, y: Any, *, ensemble: Literal["sum"], **given: Any) -> SumPosterior: ...
+
+
+@overload
 def infer(
     X: Any,
     y: Any,
@@ -42,7 +48,31 @@ def infer(
     engine: str = "gfn",
     max_depth: int = 5,
     n_thresholds: int = 99,
-    binning: Binning = "uniform",
+    binning: AnyBinning = "auto",
+    leaf_concentration: float = 0.1,
+    leaf: LeafModel | None = None,
+    classes: npt.ArrayLike | None = None,
+    split_penalty: SplitPenalty = "mdl",
+    temperature: float | str = 1.0,
+    ensemble: Literal["bags"] | None = None,
+    n_trees: int = 1000,
+    sample_weight: npt.ArrayLike | None = None,
+    time_budget: float | None = 60.0,
+    n_jobs: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    verbose: bool = False,
+    **options: Any,
+) -> TreePosterior: ...
+
+
+def infer(
+    X: Any,
+    y: Any,
+    *,
+    engine: str = "gfn",
+    max_depth: int | str = 5,
+    n_thresholds: int = 99,
+    binning: AnyBinning = "auto",
     leaf_concentration: float = 0.1,
     leaf: LeafModel | None = None,
     classes: npt.ArrayLike | None = None,
@@ -68,10 +98,11 @@ def infer(
     engine : {"gfn", "exact", "mcmc", "smc"}
         How to infer: "gfn" trains a GFlowNet, "exact" sums over all trees (and refuses where that
         is out of reach), "mcmc" runs Metropolis-Hastings chains, "smc" top-down particles.
-    max_depth : int
-        Edges on the longest path, as in scikit-learn.
+    max_depth : int or "auto"
+        Edges on the longest path, as in scikit-learn; "auto" chooses 3, 5 or 8 with bags.
     n_thresholds, binning
-        Grid of candidate thresholds per numeric column: "uniform", "quantile" or "midpoint".
+        Grid of candidate thresholds per numeric column: "uniform", "quantile", "midpoint", or
+        "auto", which is "quantile" for ensembles.
     leaf_concentration : float
         Dirichlet parameter per class in each leaf, if ``leaf`` is None.
     leaf : leaf model or None
@@ -79,10 +110,12 @@ def infer(
         matters, its location and scale come from y), or a model of one's own.
     classes : array or None
         All classes there are, where y may lack some.
-    split_penalty : "mdl", "paper", float, "bcart" or ("bcart", base, decay)
+    split_penalty : "mdl", "paper", float, "bcart", ("bcart", base, decay) or "auto"
         Prior over structures; "mdl" is log 4 + log columns + log n_thresholds nats per split.
+        "auto" chooses 1, 0.7, 0.5 or 0.35 times as much: by evidence, with bags by rows out of bag.
     temperature : float or "auto"
-        The target is R^(1/temperature); "auto" chooses it by the leave-one-out log score.
+        The target is R^(1/temperature); "auto" chooses it by the log score of rows left out, with
+        bags of rows out of bag.
     ensemble : "bags", "sum" or None
         "bags" averages posteriors of resampled rows and columns instead, see
         ``dtgfn.infer_bagged``. "sum" samples sums of trees, which predict best; ``engine`` and
@@ -106,7 +139,8 @@ def infer(
         ``checkpoint`` and every training setting (``leaf_order``, ``objective``, ``loss``,
         ``n_steps``, ``device``, ...); of "mcmc" ``n_chains`` and ``n_steps``; of "smc"
         ``n_particles`` and ``n_sweeps``; of "exact" ``memory_budget``. And of bags ``n_bags`` (200)
-        and ``column_share``, the share of the columns that a bag knows.
+        and ``column_share``, the share of the columns that a bag knows (0.3 to 1 for classes, all
+        for numbers).
 
     Returns
     -------
@@ -140,7 +174,7 @@ def infer(
             classes=classes,
             max_depth=max_depth,
             n_thresholds=n_thresholds,
-            binning=binning,
+            binning=resolve_binning(binning, ensemble),
             sample_weight=sample_weight,
             time_budget=time_budget,
             n_jobs=n_jobs,
@@ -158,7 +192,7 @@ def infer(
         classes=classes,
         max_depth=max_depth,
         n_thresholds=n_thresholds,
-        binning=binning,
+        binning=resolve_binning(binning, ensemble),
         split_penalty=split_penalty,
         temperature=temperature,
         n_trees=n_trees,
@@ -178,7 +212,7 @@ def infer_prepared(
     *,
     leaf: LeafModel,
     classes: npt.ArrayLike | None = None,
-    max_depth: int,
+    max_depth: int | str,
     n_thresholds: int,
     binning: Binning,
     split_penalty: SplitPenalty,
@@ -197,7 +231,12 @@ def infer_prepared(
     """
     n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
     check_seed(random_state)
-    check_temperature(temperature, leaf, method.options)
+    settings: dict[str, Any] = {
+        "max_depth": max_depth,
+        "split_penalty": split_penalty,
+        "temperature": temperature,
+    }
+    auto = read_auto(settings, leaf, method)
     data = make_training_data(
         table,
         target,
@@ -211,9 +250,7 @@ def infer_prepared(
         data.leaf,
         n_features=table.n_columns,
         n_thresholds=n_thresholds,
-        max_depth=max_depth,
-        split_penalty=split_penalty,
-        temperature=1.0 if temperature == "auto" else temperature,  # type: ignore[arg-type]
+        **{name: FIRST[name] if name in auto else value for name, value in settings.items()},
     )
     time_budget = remaining_budget(time_budget, time.monotonic() - started)
     with progress_bar(verbose) as progress:
@@ -226,36 +263,23 @@ def infer_prepared(
             n_jobs=n_jobs,
             progress=progress,
         )
-        several = method.bags is not None or temperature == "auto"
-        if several and time_budget is not None:
+        if (method.bags is not None or auto) and time_budget is not None:
             warm_up(method, data.rows, score, run)
-        infer_rows = infer_at_best_temperature if temperature == "auto" else Method.infer
-        posterior = infer_rows(method, data.rows, score, run)
+        posterior = infer_chosen(method, data.rows, score, run, auto)
     if method.bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
     warn_if_cut_short(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)
 
 
-def infer_at_best_temperature(method: Method, rows: Rows, score: Score, run: Run) -> TreePosterior:
-    """Return the posterior at the temperature with the best log score of rows left out.
-
-    ``diagnostics["temperatures"]`` has the scores of all that were tried.
-    """
-
-    def infer_at(temperature: float, seconds: float | None) -> TreePosterior:
-        tempered = replace(score, temperature=temperature)
-        return method.infer(rows, tempered, replace(run, time_budget=seconds))
-
-    judge = leave_one_out if method.bags is None else out_of_bag
-    choice = choose_temperature(infer_at, time_budget=run.time_budget, judge=judge)
-    tried = {"temperatures": choice.table.to_dict("records")}
-    return replace(choice.posterior, diagnostics={**choice.posterior.diagnostics, **tried})
-
-
 def warm_up(method: Method, rows: Rows, score: Score, run: Run) -> None:
     """Compile what several runs that share the time need, lest the first one loses it."""
-    leave_one_out(compile_engine(method.engine, rows, score, run, method.options))
+    found = compile_engine(method.engine, rows, score, run, method.options)
+    if method.bags is not None:
+        outside = make_outside(found.rows, score, len(found.trees))
+        outside.hear(found.trees, np.zeros(len(found.rows.target), dtype=np.uint8))
+    elif isinstance(score.leaf, DirichletLeaf):
+        leave_one_out(found)
 
 
 def warn_if_cut_short(posterior: TreePosterior, time_budget: float | None) -> None:
@@ -268,25 +292,4 @@ def warn_if_cut_short(posterior: TreePosterior, time_budget: float | None) -> No
             f"{n_done + diagnostics['bags_left_out']} bags; allow more, or use fewer n_bags.",
             UntrustworthyFit,
             stacklevel=levels_to_caller(),
-        )
-
-
-def check_temperature(temperature: object, leaf: LeafModel, options: Any) -> None:
-    """Refuse a word that is not "auto", and "auto" where it cannot be chosen."""
-    if temperature != "auto":
-        if isinstance(temperature, str):
-            raise ValueError(
-                f"temperature={temperature!r} is not known; give a number from 0.01 to 1e6, or "
-                "'auto'."
-            )
-        return
-    if not isinstance(leaf, DirichletLeaf):
-        raise ValueError(
-            "temperature='auto' leaves rows out of class counts, so it is for classes only; give "
-            "a number."
-        )
-    if getattr(options, "checkpoint", None) is not None:
-        raise ValueError(
-            "temperature='auto' trains once for each temperature, so there is no one checkpoint; "
-            "leave it out, or give a temperature."
         )

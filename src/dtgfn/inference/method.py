@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtgfn._support.checks import check_choice
+from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.engines.contract import Engine, Run
-from dtgfn.engines.registry import check_option_names, find_engine
+from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.engines.sums.settings import OPTION_NAMES
 from dtgfn.inference.bagging import BAG_DEFAULTS, infer_bagged
 from dtgfn.inference.resampling import BagOptions
@@ -41,19 +42,26 @@ class Method:
         return infer_bagged(self.engine, rows, score, run, self.options, self.bags)
 
 
+def resolve_binning(binning: AnyBinning, ensemble: str | None) -> Binning:
+    """Where thresholds lie: "auto" is the paper's choice for single trees, else quantiles."""
+    if binning != "auto":
+        return binning
+    return "uniform" if ensemble is None else "quantile"
+
+
 def check_ensemble(
     ensemble: str | None, options: Mapping[str, Any], of_engine: Collection[str] = ()
 ) -> None:
     """Refuse an ensemble that is not known, and options of one that was not asked for.
 
-    ``of_engine`` are options that the engine has itself.
+    ``of_engine`` are options that the engine has itself, which a sum of trees has no use for.
     """
     check_choice("ensemble", ensemble, (None, *ENSEMBLES))
+    own = {*ENSEMBLES.get(ensemble or "", ()), *(() if ensemble == "sum" else of_engine)}
+    of_engines = {name for engine in ENGINES.values() for name in engine.option_names}
     for other, names in ENSEMBLES.items():
         for name in names:
-            if other == ensemble or name in ENSEMBLES.get(ensemble or "", of_engine):
-                continue
-            if name in options:
+            if name in options and name not in own | of_engines:  # which the engine refuses
                 raise ValueError(
                     f"{name}={options[name]!r} is for ensemble={other!r}; leave it out, or choose "
                     "that ensemble."

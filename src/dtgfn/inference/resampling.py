@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn.engines.contract import Run
+from dtgfn.trees.leaf_models import LeafModel, NormalLeaf
 from dtgfn.trees.score import PenaltyPrior, Rows, Score
 
 Copies = npt.NDArray[np.integer[Any]]
@@ -26,46 +27,69 @@ class BagOptions:
     ----------
     n_bags : int
         Bags, 2 or more.
-    column_share : float or two of them
-        A bag knows a share of the columns, drawn evenly between the two numbers.
+    column_share : float, two of them, or None
+        A bag knows a share of the columns, drawn evenly between the two numbers; None is as the
+        leaves ask for, see ``shares_for``.
 
     """
 
     n_bags: int = 200
-    column_share: float | Sequence[float] = (0.3, 1.0)
+    column_share: float | Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        n_bags, share = self.n_bags, self.column_share
+        n_bags = self.n_bags
         if isinstance(n_bags, bool) or not isinstance(n_bags, int | np.integer) or n_bags < 2:
             raise ValueError(f"n_bags={n_bags!r} is out of range; give a whole number from 2.")
-        shares = self.shares
+        if self.column_share is None:
+            return
+        shares = as_pair(self.column_share)
         numbers = all(isinstance(s, Real) and not isinstance(s, bool) for s in shares)
         if not numbers or len(shares) != 2 or not 0 < shares[0] <= shares[1] <= 1:
             raise ValueError(
-                f"column_share={share!r} is out of range; give a number above 0, at most 1, or "
-                "two such, ascending."
+                f"column_share={self.column_share!r} is out of range; give a number above 0, at "
+                "most 1, or two such, ascending."
             )
 
-    @property
-    def shares(self) -> tuple[float, ...]:
-        """The least and the largest share of columns."""
-        share: Any = self.column_share
-        pair = isinstance(share, tuple | list)  # JSON, and so a file, knows lists only
-        return tuple(share) if pair else (share, share)
+    def shares_for(self, leaf: LeafModel) -> tuple[float, ...]:
+        """The least and the largest share of columns: 0.3 to 1 for classes, all for numbers.
+
+        Trees that lack a column draw the average towards the middle. Of classes the sharpness mends
+        that; of numbers it mends the spread, not the mean.
+        """
+        if self.column_share is None:
+            return (1.0, 1.0) if isinstance(leaf, NormalLeaf) else (0.3, 1.0)
+        return as_pair(self.column_share)
+
+
+def as_pair(share: Any) -> tuple[float, ...]:
+    """Two numbers of one or two; JSON, and so a file, knows lists only."""
+    return tuple(share) if isinstance(share, tuple | list) else (share, share)
 
 
 @dataclass(frozen=True)
 class BagPlan:
-    """Which rows are in which bag, how many trees each is to give, and what is drawn on the way.
+    """Everything that is random about bags, drawn in advance: bags can be run in any order.
 
-    ``varying`` are the columns [V] that vary, ``n_trees`` [bags], ``copies`` [bags, n].
+    Attributes
+    ----------
+    n_varying : int
+        Columns that vary at all.
+    columns : list of int32 [k]
+        Columns that each bag knows.
+    copies : uint8 [bags, n]
+        How often each row is in each bag; a wider type where a row is in a bag too often.
+    n_trees : int64 [bags]
+        Trees that each bag is to give.
+    seeds : list of int
+        Seed of each bag's engine.
+
     """
 
-    varying: Int32s
-    shares: tuple[float, ...]
-    n_trees: npt.NDArray[np.int64]
+    n_varying: int
+    columns: list[Int32s]
     copies: Copies
-    rng: np.random.Generator
+    n_trees: npt.NDArray[np.int64]
+    seeds: list[int]
 
     @property
     def n_bags(self) -> int:
@@ -73,14 +97,18 @@ class BagPlan:
         return len(self.n_trees)
 
 
-def plan_bags(rows: Rows, run: Run, bagging: BagOptions) -> BagPlan:
-    """Draw the rows of every bag and deal the trees out evenly."""
+def plan_bags(rows: Rows, leaf: LeafModel, run: Run, bagging: BagOptions) -> BagPlan:
+    """Draw rows, columns and seed of every bag and deal the trees out evenly."""
     rng = np.random.default_rng(run.random_state)
     varying = np.unique(run.column[(rows.codes != rows.codes[:1]).any(axis=0)])
     n_bags = min(bagging.n_bags, run.n_trees)
     ends = np.linspace(0, run.n_trees, n_bags + 1).astype(np.int64)
     copies = draw_copies(rows.weight, n_bags, rng)
-    return BagPlan(varying, bagging.shares, ends[1:] - ends[:-1], copies, rng)
+    columns, seeds = [], []
+    for _ in range(n_bags):
+        columns.append(draw_columns(varying, bagging.shares_for(leaf), rng))
+        seeds.append(int(rng.integers(2**31)))
+    return BagPlan(varying.size, columns, copies, ends[1:] - ends[:-1], seeds)
 
 
 def draw_copies(weight: Floats, n_bags: int, rng: np.random.Generator) -> Copies:

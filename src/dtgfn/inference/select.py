@@ -6,8 +6,7 @@ trees are valid depends on X, never on y, so dividing by M gives a proper prior 
 
     log P(y | X, settings) = log Z - log M        M: sum of e^(-penalty splits) over valid trees
 
-is comparable between all settings on the same rows. M is Z of the same rows with one class for all:
-then every leaf's m is one. So each engine's own sums (or particles) yield it.
+is comparable between all settings on the same rows (``prior_mass.py``).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import math
 import time
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,19 +27,14 @@ from dtgfn._support.checks import check_choice, check_run
 from dtgfn.data.tables import Table, as_table
 from dtgfn.data.targets import as_target
 from dtgfn.data.thresholds import Binning
-from dtgfn.engines.contract import BudgetExceeded, Run
-from dtgfn.engines.exact.engine import infer_exact
-from dtgfn.engines.smc.engine import SmcOptions, infer_smc
+from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.inference.infer import infer
+from dtgfn.inference.prior_mass import FIT_SHARE, LARGEST_ERROR, evidence_error, log_prior_mass
 from dtgfn.inference.temperature import leave_one_out
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.leaf_models import DirichletLeaf
-from dtgfn.trees.score import PenaltyPrior, Rows, Score, SplitPenalty
+from dtgfn.trees.score import SplitPenalty
 
-LARGEST_ERROR = 1.0  # nats; an evidence less certain than this is not compared
-FIT_SHARE = 0.6  # of a setting's time is for its posterior, the rest for the prior's mass
 LEAST = 0.1
-MASS_PARTICLES, MASS_SWEEPS = 1000, 8
 SETTINGS = ("max_depth", "n_thresholds", "binning", "split_penalty", "leaf_concentration")
 
 
@@ -129,6 +123,9 @@ def select(
     check_question(by, engine, options)
     values = (max_depth, n_thresholds, binning, split_penalty, leaf_concentration)
     candidates = list_candidates(values)
+    for name, value in ((n, c[n]) for c in candidates for n in SETTINGS):
+        if isinstance(value, str) and value == "auto":
+            raise ValueError(f"{name}='auto' chooses by itself; give select the values to compare.")
     given = {"engine": engine, "n_trees": n_trees, "sample_weight": sample_weight, **options}
     given |= {"n_jobs": n_jobs, "random_state": random_state}
     n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
@@ -238,7 +235,7 @@ def _judge(
             )
     except BudgetExceeded as refusal:
         return {**_line(settings, str(refusal)), "seconds": time.monotonic() - begun}, None
-    error = math.hypot(posterior.log_evidence_error, mass_error)
+    error = math.hypot(evidence_error(posterior), mass_error)
     comparable = math.isfinite(posterior.log_evidence) and error <= LARGEST_ERROR
     result = leave_one_out(posterior)
     line = _line(settings) | {
@@ -258,65 +255,3 @@ def _line(settings: dict[str, Any], note: str = "") -> dict[str, Any]:
     nothing = dict.fromkeys(("log_evidence", "error", "log_score", "log_score_error"), math.nan)
     unknown = {"comparable": False, "mean_splits": math.nan, "note": note, "seconds": 0.0}
     return {**settings, **nothing, **unknown}
-
-
-def log_prior_mass(
-    rows: Rows,
-    score: Score,
-    *,
-    exact: bool = False,
-    time_budget: float | None = 60.0,
-    n_jobs: int | None = None,
-) -> tuple[float, float]:
-    """Return log M, the log of the prior's sum over the trees valid on the rows, and its error.
-
-    Summed over all trees, or by particles (seeded, so that equal calls agree).
-
-    Parameters
-    ----------
-    rows : Rows
-        Coded training rows, their targets and weights.
-    score : Score
-        Prior and leaf model.
-    exact : bool
-        Whether to sum over all trees, not by particles.
-    time_budget : float or None
-        Seconds; None for no limit.
-    n_jobs : int or None
-        Threads, all cores if None or -1.
-
-    Returns
-    -------
-    tuple of float
-        log M and its standard error.
-
-    Examples
-    --------
-    >>> from dtgfn.trees.score import make_score
-    >>> rows = Rows(np.array([[0], [1], [2]], np.uint16), np.array([0, 1, 1], np.int32), np.ones(3))
-    >>> given = dict(n_features=1, n_thresholds=2, split_penalty=0.0)
-    >>> score = make_score(DirichletLeaf(2), max_depth=1, **given)
-    >>> log_mass, _ = log_prior_mass(rows, score, exact=True)
-    >>> print(round(np.exp(log_mass), 6))  # a leaf, and two stumps
-    3.0
-
-    """
-    if not isinstance(score.prior, PenaltyPrior):
-        return 0.0, 0.0  # "bcart" sums to one over the valid trees
-    one_class = replace(score, leaf=DirichletLeaf(1), temperature=1.0)
-    n = len(rows.weight)
-    alike = Rows(rows.codes, np.zeros(n, dtype=np.int32), np.ones(n))
-    n_features = rows.codes.shape[1]
-    column = np.arange(n_features, dtype=np.int32)
-    run = Run(
-        column=column,
-        n_columns=n_features,
-        n_trees=1,
-        random_state=0,
-        time_budget=time_budget,
-        n_jobs=n_jobs,
-    )
-    if exact:
-        return infer_exact(alike, one_class, run).log_evidence, 0.0
-    found = infer_smc(alike, one_class, run, SmcOptions(MASS_PARTICLES, MASS_SWEEPS))
-    return found.log_evidence, found.log_evidence_error

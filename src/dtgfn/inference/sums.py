@@ -17,6 +17,7 @@ from dtgfn._support.progress import progress_bar
 from dtgfn.data.tables import Table
 from dtgfn.data.thresholds import Binning
 from dtgfn.diagnostics.judgement import UntrustworthyFit, levels_to_caller
+from dtgfn.diagnostics.sum_checks import FEW_SWEEPS, GOOD_R_HAT, clearly_disagree
 from dtgfn.engines.contract import Run
 from dtgfn.engines.sums.engine import infer_sums
 from dtgfn.engines.sums.settings import OPTION_NAMES, SumOptions
@@ -24,8 +25,7 @@ from dtgfn.inference.training_data import make_training_data
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.trees.batch import MAX_DEPTH
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf
-
-FEW_SWEEPS = 20  # below which a chain has hardly left its start
+from dtgfn.trees.score import merge_rows
 
 
 def read_sum_options(options: Mapping[str, Any]) -> SumOptions:
@@ -55,7 +55,7 @@ def infer_sum_prepared(
     *,
     leaf: DirichletLeaf | NormalLeaf,
     classes: npt.ArrayLike | None = None,
-    max_depth: int,
+    max_depth: int | str,
     n_thresholds: int,
     binning: Binning,
     sample_weight: npt.ArrayLike | None,
@@ -91,18 +91,27 @@ def infer_sum_prepared(
             n_jobs=n_jobs,
             progress=progress,
         )
-        posterior = infer_sums(data.rows, data.leaf, max_depth, run, options)
-    warn_if_short(posterior, time_budget)
+        # A weight of 2 is a row that is there twice, to the last bit.
+        posterior = infer_sums(merge_rows(data.rows), data.leaf, max_depth, run, options)
+    warn_of_chains(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)
 
 
-def warn_if_short(posterior: SumPosterior, time_budget: float | None) -> None:
-    """Warn of chains that time ended before they had got anywhere."""
-    fewest = min(posterior.diagnostics["sweeps_per_chain"])
-    if fewest < FEW_SWEEPS and posterior.diagnostics["stopped_because"] == "time_budget":
-        warnings.warn(
+def warn_of_chains(posterior: SumPosterior, time_budget: float | None) -> None:
+    """Warn of chains that time ended before they had got anywhere, or that clearly disagree."""
+    diagnostics = posterior.diagnostics
+    fewest = min(diagnostics["sweeps_per_chain"])
+    warning = None
+    if fewest < FEW_SWEEPS and diagnostics["stopped_because"] == "time_budget":
+        warning = (
             f"time_budget={time_budget:g} s was enough for {fewest} sweeps of a chain only, where "
-            f"{FEW_SWEEPS} are few; allow more, or use fewer n_chains or n_summed.",
-            UntrustworthyFit,
-            stacklevel=levels_to_caller(),
+            f"{FEW_SWEEPS} are few; allow more, or use fewer n_chains or n_summed."
         )
+    elif clearly_disagree(posterior):
+        warning = (
+            "The chains of sums disagree on what they predict, with an R-hat of "
+            f"{diagnostics['r_hat_mean']:.2f} on average (should be below {GOOD_R_HAT}); allow "
+            "more n_sweeps and a larger time_budget, or use fewer n_summed."
+        )
+    if warning is not None:
+        warnings.warn(warning, UntrustworthyFit, stacklevel=levels_to_caller())

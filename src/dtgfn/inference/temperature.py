@@ -28,6 +28,7 @@ from scipy.special import gammaln
 
 from dtgfn._support.arrays import Floats
 from dtgfn.engines.contract import BudgetExceeded
+from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import distinct_trees, node_sums, route
 from dtgfn.trees.leaf_models import DirichletLeaf
@@ -97,6 +98,7 @@ def leave_one_out(posterior: TreePosterior) -> LeaveOneOut:
     -0.011
 
     """
+    posterior = as_posterior(posterior)
     rows, score, trees = posterior.rows, posterior.score, posterior.trees
     model, labels = class_leaf(score), rows.target.astype(np.int32, copy=False)
     first, member = distinct_trees(trees)  # draws of a narrow posterior are often equal
@@ -184,14 +186,12 @@ def choose_temperature(
     *,
     temperatures: Sequence[float] = TEMPERATURES,
     time_budget: float | None = None,
-    judge: Callable[[TreePosterior], LeaveOneOut] = leave_one_out,
 ) -> TemperatureChoice:
     """Infer at rising temperatures until the log score has fallen short of the best one twice.
 
     ``infer_at(temperature, seconds)`` returns the posterior of R^(1/temperature). The budget is
     shared: each temperature gets an even part of what those before it have left, less what scoring
-    took; none is begun that could not be scored in time. ``judge`` scores a posterior on training
-    rows; a bagged one has ``dtgfn.inference.bagging.out_of_bag``.
+    took; none is begun that could not be scored in time.
 
     Parameters
     ----------
@@ -201,8 +201,6 @@ def choose_temperature(
         What to try, from the first on.
     time_budget : float or None
         Seconds; None for no limit.
-    judge : function
-        Scores a posterior on training rows.
 
     Returns
     -------
@@ -245,7 +243,7 @@ def choose_temperature(
         if posterior.interrupted:  # and so is the search
             raise KeyboardInterrupt
         inferred = time.monotonic()
-        result = judge(posterior)
+        result = leave_one_out(posterior)
         now = time.monotonic()
         judging = now - inferred
         table.append(_line(temperature, posterior, result, now - begun))

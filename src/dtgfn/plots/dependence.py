@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 
 from dtgfn._support.arrays import Floats
 from dtgfn.data.tables import listing
-from dtgfn.explain.column_dependence import column_index, partial_dependence
-from dtgfn.explain.tree_set import take_trees
+from dtgfn.explain.column_dependence import partial_dependence
+from dtgfn.explain.posterior_columns import labels_of
 from dtgfn.plots.colours import DASHES, FAINT, INK, MARKERS, class_colour
 from dtgfn.plots.frame import axes_or_new, legend_above, shortened, style
+from dtgfn.posterior.of_model import posterior_of
 
 if TYPE_CHECKING:
     import pandas
@@ -32,12 +33,13 @@ def plot_dependence(
     """Draw the partial dependence of P(class), or of the number, on one column.
 
     The line is the prediction averaged over the rows with the column set to a value, and over the
-    posterior (see ``dtgfn.explain.partial_dependence``); the band holds that of a tree of the
-    posterior with probability ``level``. The strip at the lower edge shows how many rows are where.
+    posterior (see ``dtgfn.explain.partial_dependence``); the band holds that of a tree, or of a sum
+    of trees, of the posterior with probability ``level``. The strip at the lower edge shows how
+    many rows are where.
 
     Parameters
     ----------
-    model : fitted model or TreePosterior
+    model : fitted model, TreePosterior or SumPosterior
         Whose predictions.
     column : str or int
         Name or index of the column.
@@ -67,17 +69,16 @@ def plot_dependence(
 
     """
     frame = partial_dependence(model, column, X, level=level)
-    chosen = take_trees(model, "best")
-    name = chosen.binner.column_names[column_index(chosen.binner, column)]
-    shown = _outputs_to_show(frame, chosen.classes, chosen.outputs, of)
+    labels, outputs = labels_of(posterior_of(model)), tuple(dict.fromkeys(frame["output"]))
+    shown = _outputs_to_show(frame, labels, outputs, of)
     ax = axes_or_new(ax, (5.6, 3.8))
-    classes = chosen.classes is not None
+    classes = labels is not None
     y_label = f"P({shown[0]})" if len(shown) == 1 else "P(class)"
-    y_label = y_label if classes else ("prediction" if len(chosen.outputs) == 1 else shown[0])
-    style(ax, shortened(name, 60), shortened(y_label, 40), grid="y")
+    y_label = y_label if classes else ("prediction" if len(outputs) == 1 else shown[0])
+    style(ax, shortened(_name_of(model, column), 60), shortened(y_label, 40), grid="y")
     is_number = frame["above"].notna().any()
     for output in shown:
-        index = chosen.outputs.index(output)
+        index = outputs.index(output)
         part = frame[frame.output == output]
         draw = _draw_steps if is_number else _draw_dots
         draw(ax, part, output, index, _offset(shown.index(output), len(shown)))
@@ -92,6 +93,13 @@ def plot_dependence(
     if len(shown) > 1:
         legend_above(ax)
     return ax
+
+
+def _name_of(model: Any, column: str | int) -> str:
+    if isinstance(column, str):
+        return column
+    binner = posterior_of(model).binner
+    return f"code {column}" if binner is None else binner.column_names[column]
 
 
 def _outputs_to_show(

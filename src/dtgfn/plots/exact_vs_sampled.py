@@ -13,7 +13,8 @@ from dtgfn.diagnostics.exact_distance import check_comparable, top_trees
 from dtgfn.explain.column_importance import effective_trees
 from dtgfn.plots.colours import FAINT, INK, OTHERS, OURS
 from dtgfn.plots.frame import axes_or_new, legend_above, style
-from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
+from dtgfn.posterior.of_model import as_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import canonical_keys, tally
 from dtgfn.trees.score import log_reward, merge_rows
 

@@ -19,7 +19,7 @@ from dtgfn.plots.frame import axes_or_new, chance_text, shortened
 from dtgfn.plots.overlay import LEAF_KEY, Key, Links, Option, Path, Places, lay_over, option_text
 from dtgfn.plots.placing import Placed, Size, fit, inches_for, place
 from dtgfn.plots.scaled_text import text_width, write
-from dtgfn.posterior.tree_posterior import as_posterior
+from dtgfn.posterior.of_model import as_posterior
 
 # Less probable places are left out: as few as leaves the rest readable.
 LEASTS = (0.03, 0.05, 0.1, 0.2, 0.3, 0.5)

@@ -14,7 +14,8 @@ from dtgfn._support.arrays import Floats
 from dtgfn.diagnostics.exact_distance import check_comparable
 from dtgfn.plots.colours import DASHES, FAINT, INK, OTHERS, OURS, QUIET
 from dtgfn.plots.frame import axes_or_new, legend_above, style
-from dtgfn.posterior.tree_posterior import TreePosterior, as_posterior
+from dtgfn.posterior.of_model import as_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
 
 # Entries of an engine's history that are worth a line: name, colour, dash.
 LINES: dict[str, tuple[str, str, Any]] = {

@@ -11,7 +11,13 @@ from dtgfn._support.checks import check_choice, check_integer
 from dtgfn.explain.column_importance import importances
 from dtgfn.plots.colours import FAINT, INK, OTHERS
 from dtgfn.plots.frame import axes_or_new, shortened, style
+from dtgfn.posterior.of_model import posterior_of
+from dtgfn.posterior.sum_posterior import SumPosterior
 
+OF_SUMS = {
+    "inclusion": "probability that a sum uses the column",
+    "gain": "variance that its splits make",
+}
 SAID = {
     "share": "share of all gain",
     "inclusion": "probability that a tree uses the column",
@@ -31,10 +37,11 @@ def plot_importances(
 
     Parameters
     ----------
-    model : fitted model or TreePosterior
+    model : fitted model, TreePosterior or SumPosterior
         Whose trees to ask.
     measure : {"share", "inclusion", "gain"}
-        Share of the gain of all splits, probability that a tree uses the column, or gain in nats.
+        Share of the gain of all splits, probability that a tree (or a sum of trees) uses the
+        column, or gain: in nats, of sums as a variance.
     n_columns : int
         Columns to show at most.
     level : float
@@ -71,7 +78,10 @@ def plot_importances(
     ax.hlines(y, low, high, color=INK, linewidth=1.6, zorder=3)
     ax.plot(middle, y, "o", color=OTHERS[0], markersize=6, markeredgecolor=INK, zorder=4)
     ax.axvline(0.0, color=FAINT, linewidth=1.0, zorder=1)
-    style(ax, f"{SAID[measure]}, {level:.0%} interval", "", grid="x")
+    said = SAID[measure]
+    if isinstance(posterior_of(model), SumPosterior):
+        said = OF_SUMS.get(measure, said)
+    style(ax, f"{said}, {level:.0%} interval", "", grid="x")
     ax.set_yticks(y, [shortened(str(name)) for name in shown.index], parse_math=False)
     ax.set_ylim(len(shown) - 0.4, -0.6)
     if measure == "inclusion":

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from dtgfn.plots.colours import INK, OTHERS
 from dtgfn.plots.frame import axes_or_new, legend_above, style
-from dtgfn.posterior.tree_posterior import as_posterior
+from dtgfn.posterior.of_model import as_posterior
 
 NEGLIGIBLE = 1e-3  # larger trees than these are left out of sight
 

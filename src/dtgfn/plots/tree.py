@@ -15,7 +15,7 @@ from dtgfn.plots.colours import FAINT, QUIET, class_colour
 from dtgfn.plots.frame import axes_or_new, chance_text
 from dtgfn.plots.placing import Placed, fit, inches_for, place_best
 from dtgfn.plots.scaled_text import text_width, write
-from dtgfn.posterior.tree_posterior import as_posterior
+from dtgfn.posterior.of_model import as_posterior
 
 MOST_NAMED = 8  # classes with a colour of their own
 

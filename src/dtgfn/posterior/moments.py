@@ -8,6 +8,7 @@ posterior it is a mixture of these. Its variance has two parts::
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -62,7 +63,10 @@ class Students(NamedTuple):
 
 
 def predictive_quantiles(predictor: Predictor, codes: Codes, levels: Floats) -> Floats:
-    """Quantiles [n, L] of the target at rows of codes [n, d], from the mixture over trees."""
+    """Quantiles [n, L] of the target at rows of codes [n, d], from the mixture over trees.
+
+    Bags divide deviations from the mean by the root of their sharpness.
+    """
     leaf = normal_leaf(predictor.posterior)
     trees, weight = predictor.counted.trees, predictor.weighted_trees.weights
     students = leaf_students(predictor.counted.sums, leaf)
@@ -75,6 +79,10 @@ def predictive_quantiles(predictor: Predictor, codes: Codes, levels: Floats) -> 
         here = Students(*(part[reached] for part in students))
         for column, level in enumerate(levels):
             out[first : first + piece, column] = mixture_quantile(here, weight, float(level))
+        if predictor.sharpness != 1:
+            mean = (here.center @ weight / weight.sum())[:, None]
+            narrowed = (out[first : first + piece] - mean) / math.sqrt(predictor.sharpness)
+            out[first : first + piece] = mean + narrowed
     return np.asarray(leaf.location + leaf.scale * out[member])
 
 
@@ -86,6 +94,20 @@ def leaf_students(sums: Floats, leaf: NormalLeaf) -> Students:
     return Students(2 * shape, first / rows, np.sqrt(spread * (rows + 1) / (shape * rows)))
 
 
+def student_constant(students: Students) -> Floats:
+    """Log density of each distribution at its center, if it were one wide [...]."""
+    freedom = students.freedom
+    constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2)
+    return np.asarray(constant - 0.5 * np.log(freedom * np.pi))
+
+
+def student_density(students: Students, constant: Floats, z: Floats) -> Floats:
+    """Density of each distribution at z [...], with its ``student_constant``."""
+    off = (z - students.center) / students.width
+    log_density = constant - (students.freedom + 1) / 2 * np.log1p(off**2 / students.freedom)
+    return np.asarray(np.exp(log_density) / students.width)
+
+
 def mixture_quantile(students: Students, weight: Floats, level: float) -> Floats:
     """Solve P(z <= q) = level for each row [R] of a mixture with weights [B].
 
@@ -95,8 +117,7 @@ def mixture_quantile(students: Students, weight: Floats, level: float) -> Floats
     own = students.center + students.width * stdtrit(students.freedom, level)
     low, high = own.min(axis=1), own.max(axis=1)
     value = own @ weight
-    constant = gammaln((students.freedom + 1) / 2) - gammaln(students.freedom / 2)
-    constant -= 0.5 * np.log(students.freedom * np.pi)
+    constant = student_constant(students)
     open_rows = np.flatnonzero(high - low > SMALL_STEP)
     for _ in range(NEWTON_STEPS):
         if open_rows.size == 0:
@@ -104,8 +125,8 @@ def mixture_quantile(students: Students, weight: Floats, level: float) -> Floats
         freedom, center, width = (part[open_rows] for part in students)
         z = (value[open_rows, None] - center) / width
         excess = stdtr(freedom, z) @ weight - level
-        log_density = constant[open_rows] - (freedom + 1) / 2 * np.log1p(z**2 / freedom)
-        slope = (np.exp(log_density) / width) @ weight
+        here = Students(freedom, center, width)
+        slope = student_density(here, constant[open_rows], value[open_rows, None]) @ weight
         above = excess > 0
         high[open_rows[above]] = value[open_rows[above]]
         low[open_rows[~above]] = value[open_rows[~above]]

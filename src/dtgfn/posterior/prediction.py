@@ -15,10 +15,11 @@ import numpy as np
 from dtgfn._support.arrays import Codes, Floats, Int64s
 from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import as_codes
+from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior
 from dtgfn.trees.batch import TreeBatch, distinct_trees, node_sums
 from dtgfn.trees.flat_trees import FlatTrees, WeightedTrees, average, flatten, leaf_sums
-from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, outputs_of
+from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, outputs_of
 from dtgfn.trees.score import Rows, Score
 
 WEIGHTINGS = ("uniform", "importance", "posterior")
@@ -111,6 +112,8 @@ class Predictor:
     n_jobs: int | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.posterior, SumPosterior):
+            raise TypeError("A Predictor is of single trees; make a SumPredictor of sums of trees.")
         check_choice("weighting", self.weighting, WEIGHTINGS)
         check_choice("tree", self.tree, TREES)
 
@@ -128,7 +131,7 @@ class Predictor:
 
     @cached_property
     def sharpness(self) -> float:
-        """Power of the average over trees: bags have chosen one, otherwise it is 1.
+        """Sharpness of the average over trees: bags have chosen one, otherwise it is 1.
 
         It was chosen for the even average of all trees, which "importance" and "uniform" both are.
         One tree and the weights "posterior" are taken as they are.
@@ -168,13 +171,14 @@ class Predictor:
     def average(self, codes: Codes) -> Floats:
         """Average what leaves predict for rows of codes [n, d]: P(y | x, D) [n, C] for classes.
 
-        It is the exact average where that is known, else that of the sampled trees, to the power
-        ``sharpness``.
+        It is the exact average where that is known, else that of the sampled trees, as sharp as
+        ``sharpness`` says.
         """
         codes = self._check_codes(codes)
         if self.knows_average:
             return cast(ModelAverage, self.posterior.solution).average(codes)
-        return sharpened(average(self.weighted_trees, codes, self.n_jobs), self.sharpness)
+        outputs = average(self.weighted_trees, codes, self.n_jobs)
+        return sharpened_outputs(outputs, self.sharpness, self.posterior.score.leaf)
 
     def average_draws(self, codes: Codes, random_state: RandomState = None) -> Floats:
         """Average what leaves say when each says a draw [n, C], see ``drawn_trees``."""
@@ -289,6 +293,20 @@ def sharpened(probability: Floats, power: float) -> Floats:
         return probability
     raised = (probability / probability.max(axis=1, keepdims=True)) ** power
     return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+
+
+def sharpened_outputs(outputs: Floats, sharpness: float, leaf: LeafModel) -> Floats:
+    """What leaves predict on average [n, J], sharpened: classes to a power, numbers narrowed.
+
+    A power s of a normal density divides its variance by s; so are the variances of numbers here.
+    """
+    if not isinstance(leaf, NormalLeaf):
+        return sharpened(outputs, sharpness)
+    if sharpness == 1:
+        return outputs
+    mass, mean, noise, second = outputs.T
+    total = (second - mean**2) / sharpness
+    return np.column_stack([mass, mean, noise / sharpness, mean**2 + total])
 
 
 def leaf_probabilities(trees: TreeBatch, rows: Rows, score: Score) -> Floats:

@@ -45,6 +45,8 @@ class SumPosterior:
         The user's label of each class.
     diagnostics, history
         What the chains say of themselves, and of their course.
+    engine : str
+        Name of the engine.
 
     """
 

@@ -20,9 +20,8 @@ from dtgfn.data.binning import as_codes
 from dtgfn.posterior.moments import Variance
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.uncertainty import Uncertainty
-from dtgfn.trees.flat_trees import FlatTrees
 from dtgfn.trees.leaf_models import NormalLeaf
-from dtgfn.trees.summed_trees import sum_draws
+from dtgfn.trees.summed_trees import FastSums, make_fast, sum_draws
 
 BLOCK = 1 << 22  # rows x draws x classes that are held at once
 BISECTIONS = 40
@@ -45,22 +44,40 @@ class SumPredictor:
     n_jobs: int | None = None
 
     @cached_property
-    def _flat(self) -> tuple[FlatTrees, Floats]:
-        return self.posterior.summed.flat()
+    def _fast(self) -> FastSums:
+        return make_fast(self.posterior.summed)
 
     def draws(self, codes: Codes) -> Floats:
         """What each draw says of rows of codes [n, d].
 
         P(class | x) [n, K, C], or a number's mean [n, K] in its own units.
         """
+        return self.outputs(self._sums(codes))
+
+    def average_sums(self, codes: Codes) -> Floats:
+        """What the draws' sums add up to on average [n, S], which Shapley values share out.
+
+        Log odds of the second of two classes; of more, the logs of what softmax normalises; of a
+        number its mean.
+        """
+        sums = self._sums(codes).mean(axis=1)
+        if self.posterior.is_of_classes:
+            return np.asarray(sums + self.posterior.offset)
+        leaf = self._normal()
+        return np.asarray(leaf.location + leaf.scale * sums)
+
+    def _sums(self, codes: Codes) -> Floats:
+        return sum_draws(self._fast, self.posterior.summed, self._check(codes), self.n_jobs)
+
+    def outputs(self, sums: Floats) -> Floats:
+        """What draws say whose trees add up to sums [n, K, S]; see ``draws``."""
         posterior = self.posterior
-        sums = sum_draws(self._flat, posterior.summed, self._check(codes), self.n_jobs)
         if not posterior.is_of_classes:
             leaf = self._normal()
             return np.asarray(leaf.location + leaf.scale * sums[:, :, 0])
         if posterior.leaf.n_outputs == 1:
             return np.ones((len(sums), posterior.n_draws, 1))
-        sums += posterior.offset
+        sums = sums + posterior.offset
         if sums.shape[2] > 1:
             return np.asarray(softmax(sums, axis=2))
         return np.concatenate([expit(-sums), expit(sums)], axis=2)
@@ -70,6 +87,8 @@ class SumPredictor:
 
         ``ratios`` [C] says how many times as frequent as in training each class is.
         """
+        if ratios is None and self._is_of_two_classes:
+            return self._average_two(codes)
 
         def mean(draws: Floats, _: slice) -> Floats:
             if ratios is not None:
@@ -78,6 +97,19 @@ class SumPredictor:
             return np.asarray(draws.mean(axis=1))
 
         return self._by_block(codes, mean)
+
+    @property
+    def _is_of_two_classes(self) -> bool:
+        return self.posterior.is_of_classes and self.posterior.leaf.n_outputs == 2
+
+    def _average_two(self, codes: Codes) -> Floats:
+        """P(class | x) [n, 2]: one of two is enough, and half of the work."""
+        posterior, codes, parts = self.posterior, self._check(codes), []
+        for rows in self._blocks(len(codes)):
+            sums = self._sums(codes[rows])
+            parts.append(expit(sums[:, :, 0] + posterior.offset[0]).mean(axis=1))
+        second = np.concatenate(parts)
+        return np.stack([1.0 - second, second], axis=1)
 
     def interval(self, codes: Codes, level: float = 0.9) -> Floats:
         """Bounds, tails even: of P(class | x) [n, C, 2] over draws, or of a new number [n, 2]."""

@@ -9,7 +9,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
-from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.arrays import Array, Codes, Floats, Int32s
 from dtgfn.data.binning import Binner, encode, rule
@@ -40,7 +39,8 @@ class KnownSampler(Protocol):
 class BaggedTrees(Protocol):
     """Trees of resampled rows and columns, whose average is sharpened; see ``inference.bagging``.
 
-    ``copies`` [bags, n] is how often each row is in each bag, ``sharpness`` the power.
+    ``copies`` [bags, n] is how often each row is in each bag; ``sharpness`` is the power of an
+    average over classes, and what the variance of numbers is divided by.
     """
 
     copies: Array
@@ -144,7 +144,7 @@ class TreePosterior:
 
     @property
     def sharpness(self) -> float:
-        """Power of the average over trees, which bags have chosen; 1 of any other posterior."""
+        """How sharp bags have chosen their average to be; 1 of any other posterior."""
         return float(self.solution.sharpness) if isinstance(self.solution, BaggedTrees) else 1.0
 
     @property
@@ -182,22 +182,6 @@ class TreePosterior:
         """Posterior probability of the best tree, given the evidence."""
         log_share = self.best_log_reward / self.score.temperature - self.log_evidence
         return float(np.exp(np.minimum(log_share, 0.0)))
-
-
-def as_posterior(source: Any) -> TreePosterior:
-    """Return a posterior, or that of a fitted model."""
-    if hasattr(source, "fit"):
-        check_is_fitted(source)
-    posterior = getattr(source, "posterior_", source)
-    if isinstance(posterior, TreePosterior):
-        return posterior
-    name = type(source).__name__
-    if hasattr(source, "views_"):
-        raise TypeError(
-            f"A {name} has no single posterior to explain or export; its views_ have trees of "
-            "their own."
-        )
-    raise TypeError(f"A {name} has no trees; give a fitted model or a TreePosterior.")
 
 
 def sampled_posterior(

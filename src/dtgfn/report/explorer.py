@@ -11,7 +11,7 @@ With weights w that sum to one, the answer for classes is ``p = sum w p_leaf`` t
 "sharpness", normalised. Before the power the total uncertainty is ``entropy(p)``, of which ``noise
 = sum w noise_leaf`` and the rest, at least zero, is of the model; both are then scaled so that they
 add up to the entropy of the answer. For numbers it is ``mean = sum w mean_leaf``, ``noise = sum w
-noise_leaf``, ``model = sum w (model_leaf + (mean_leaf - mean)^2)``.
+noise_leaf``, ``model = sum w (model_leaf + (mean_leaf - mean)^2)``, both divided by "sharpness".
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Column, Table, take
 from dtgfn.evaluation import LEVEL, even_steps
 from dtgfn.explain.column_labels import split_test, values_of_codes, values_of_table
+from dtgfn.posterior.of_model import Posterior, leaf_of
 from dtgfn.posterior.prediction import CountedTrees, Predictor, sharpened
-from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.posterior.uncertainty import expected_entropy
 from dtgfn.trees.flat_trees import FlatTrees, WeightedTrees, average
 from dtgfn.trees.leaf_models import NormalLeaf
@@ -89,14 +89,14 @@ def spread_rows(unsure: Floats) -> Int64s:
     return np.sort(np.concatenate([first, others[steps]])).astype(np.int64)
 
 
-def typical_examples(posterior: TreePosterior) -> Examples:
+def typical_examples(posterior: Posterior) -> Examples:
     """Make typical rows of each class, or along the target, from the coded training rows.
 
     A model keeps codes, not values: a number is one from inside its bin.
     """
     binner = posterior.binner
     assert binner is not None, "infer always sets it"
-    leaf = posterior.score.leaf
+    leaf = leaf_of(posterior)
     if isinstance(leaf, NormalLeaf):
         indices, names = _along_target(posterior)
         truth = (leaf.location + leaf.scale * posterior.rows.target[indices]).tolist()
@@ -107,7 +107,7 @@ def typical_examples(posterior: TreePosterior) -> Examples:
     return Examples(names, values, table_of(binner, values), truth)
 
 
-def _of_each_class(posterior: TreePosterior) -> tuple[Int64s, list[str]]:
+def _of_each_class(posterior: Posterior) -> tuple[Int64s, list[str]]:
     rows = posterior.rows
     weight = np.bincount(rows.target, weights=rows.weight, minlength=len(posterior.class_names))
     common = np.argsort(-weight, kind="stable")[:MOST_ROWS]
@@ -117,7 +117,7 @@ def _of_each_class(posterior: TreePosterior) -> tuple[Int64s, list[str]]:
     return np.array(indices, dtype=np.int64), names
 
 
-def _along_target(posterior: TreePosterior) -> tuple[Int64s, list[str]]:
+def _along_target(posterior: Posterior) -> tuple[Int64s, list[str]]:
     rows = posterior.rows
     order = np.argsort(rows.target, kind="stable")
     upto = np.cumsum(rows.weight[order]) / rows.weight.sum()
@@ -125,7 +125,7 @@ def _along_target(posterior: TreePosterior) -> tuple[Int64s, list[str]]:
     return order[np.minimum(reached, len(order) - 1)].astype(np.int64), list(QUANTILES)
 
 
-def central_row(posterior: TreePosterior, members: Int64s) -> int:
+def central_row(posterior: Posterior, members: Int64s) -> int:
     """Return the member whose codes are nearest to the members' median, column by column."""
     codes, weight = posterior.rows.codes[members].astype(np.float64), posterior.rows.weight[members]
     order = np.argsort(codes, axis=0, kind="stable")
@@ -162,7 +162,7 @@ def predicted_rows(model: Any, examples: Examples) -> list[dict[str, Any]]:
         {"total": float(total), "noise": float(noise), "model": float(of_model)}
         for total, noise, of_model in zip(parts.total, parts.noise, parts.model, strict=True)
     ]
-    if isinstance(model.posterior_.score.leaf, NormalLeaf):
+    if isinstance(leaf_of(model.posterior_), NormalLeaf):
         said = _predicted_numbers(model, examples)
     else:
         said = _predicted_classes(model, examples)

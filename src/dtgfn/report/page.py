@@ -22,6 +22,7 @@ SCRIPTS = (
     "tree_browser.js",
     "charts.js",
     "sections.js",
+    "dependence.js",
     "row_fields.js",
     "explorer.js",
     "main.js",
@@ -35,7 +36,7 @@ LEVELS = {
 }
 # A good fit of useless columns is still a good fit.
 TRUSTED = (
-    "This judges the computation: whether the trees shown are those that the data and the prior "
+    "This judges the computation: whether the trees are those that the data and the prior "
     "want. How well they predict is for held-out rows to say."
 )
 MOST_CLASSES = 8  # named in the head of the page
@@ -113,6 +114,8 @@ def _lead(fit: Mapping[str, Any]) -> str:
         "numbers": "The posterior over decision trees that predict a number",
         "anomalies": "Decision trees that find rows where normal ones hardly ever are",
     }[fit["task"]]
+    if fit["engine"] == "sums":
+        what = what.replace("decision trees", "sums of decision trees")
     columns = f"{fit['n_columns']} column" + ("" if fit["n_columns"] == 1 else "s")
     return f"{what}, from {_number(fit['rows'])} rows with {columns}."
 

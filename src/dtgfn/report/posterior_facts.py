@@ -14,6 +14,7 @@ from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN
 from dtgfn.evaluation import even_steps
 from dtgfn.explain.column_labels import split_rule, split_test
 from dtgfn.explain.tree_set import TreeSet, node_log_marginals, take_trees, tree_set_text
+from dtgfn.posterior.of_model import Posterior
 from dtgfn.posterior.prediction import tree_weights
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees, tally
@@ -40,6 +41,9 @@ CURVES = {
     "open": ("open mass", "share"),
     "loss": ("loss", None),
     "epsilon": ("exploration", "share"),
+    "noise": ("noise of numbers", "of the target's spread"),
+    "leaf_scale": ("scale of a leaf's value", None),
+    "mean_splits": ("splits per tree", None),
 }
 ENGINE_SENTENCES = {
     "exact": "The posterior was computed by summing over all trees; trees are drawn from it "
@@ -155,7 +159,7 @@ def _leaf_sentence(posterior: TreePosterior) -> str:
     )
 
 
-def training_curves(posterior: TreePosterior) -> dict[str, Any] | None:
+def training_curves(posterior: Posterior) -> dict[str, Any] | None:
     """Return the curves of a history; None where an engine has none.
 
     Examples
@@ -179,7 +183,7 @@ def training_curves(posterior: TreePosterior) -> dict[str, Any] | None:
         "x_name": clock,
         "x": [entry[clock] for entry in entries],
         "series": [curve for curve in series if any(y is not None for y in curve["y"])],
-        "log_evidence": _known(posterior.log_evidence),
+        "log_evidence": _known(getattr(posterior, "log_evidence", None)),
     }
 
 

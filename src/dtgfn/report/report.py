@@ -24,6 +24,8 @@ from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.evaluation import check_lengths, evaluate, read_truth
 from dtgfn.explain.column_importance import co_occurrence, importances
 from dtgfn.explain.column_labels import describe_columns
+from dtgfn.posterior.of_model import as_posterior
+from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.report.detector_facts import (
     anomaly_section,
@@ -50,6 +52,7 @@ from dtgfn.report.posterior_facts import (
     probable_trees,
     training_curves,
 )
+from dtgfn.report.sum_facts import chain_curves, dependences, sum_facts
 from dtgfn.trees.leaf_models import NormalLeaf
 
 MOST_IMPORTANT = 30
@@ -159,14 +162,16 @@ def gather(
         return _detector_report(model, X, y, title, n_trees)
     if not isinstance(model, PosteriorEstimator):
         raise TypeError(f"A {type(model).__name__} has no report; give a fitted dtgfn model.")
+    check_is_fitted(model, "posterior_")
+    if isinstance(model.posterior_, SumPosterior):
+        return _sum_report(model, model.posterior_, X, y, title)
     return _posterior_report(model, X, y, title, n_trees)
 
 
 def _posterior_report(
     model: PosteriorEstimator, X: Any, y: Any, title: str | None, n_trees: int
 ) -> dict[str, Any]:
-    check_is_fitted(model, "posterior_")
-    posterior = model.posterior_
+    posterior = as_posterior(model)
     examples, held_out = _examples(model, X, y)
     ranked = importances(model)
     report = {
@@ -185,6 +190,30 @@ def _posterior_report(
     report["forest"] = _forest(model, report, examples)
     report["rows"] = _rows(model, examples, report["forest"])
     return report
+
+
+def _sum_report(
+    model: PosteriorEstimator, posterior: SumPosterior, X: Any, y: Any, title: str | None
+) -> dict[str, Any]:
+    """A report without trees: no single one of a sum means anything."""
+    examples, held_out = _examples(model, X, y)
+    ranked = importances(model)
+    return {
+        **headline(model, title),
+        "fit": sum_facts(model, posterior),
+        "columns": describe_columns(model.binner_),
+        "trust": verdict(posterior),
+        "history": chain_curves(posterior),
+        "trees": [],
+        "sizes": None,
+        "importances": _importances(ranked),
+        "n_importances": len(ranked),
+        "co_occurrence": None,
+        "dependence": dependences(posterior, ranked.index.tolist()),
+        "held_out": held_out,
+        "forest": None,
+        "rows": within(predicted_rows(model, examples), ROW_BYTES),
+    }
 
 
 def _detector_report(
@@ -221,6 +250,8 @@ def _detector_report(
 def headline(model: Any, title: str | None) -> dict[str, Any]:
     """Title, version and day."""
     usual = "Anomaly detector" if isinstance(model, DTGFNAnomalyDetector) else "Decision trees"
+    if isinstance(getattr(model, "posterior_", None), SumPosterior):
+        usual = "Sums of trees"
     said = f"{usual}: {type(model).__name__}" if title is None else str(title)
     today = datetime.now(UTC).date().isoformat()
     return {"title": said, "version": __version__, "made": today}
@@ -283,7 +314,7 @@ def _forest(
     model: PosteriorEstimator, report: dict[str, Any], examples: Examples
 ) -> dict[str, Any]:
     """Return the forest in the space that is left, and how far its answers are from the model's."""
-    posterior = model.posterior_
+    posterior = as_posterior(model)
     left = max(ALL_BYTES - ROW_BYTES - n_bytes(report), LEAST_FOREST_BYTES)
     predictor = model._predictor()
     described, used = explore(predictor, explorer_forest(predictor), budget=left)

@@ -13,7 +13,7 @@ from dtgfn.anomaly.background import Background
 from dtgfn.anomaly.density import View
 from dtgfn.data.binner_dict import binner_from_dict, binner_to_dict
 from dtgfn.estimators.anomaly import MAX_VIEWS, DTGFNAnomalyDetector
-from dtgfn.storage.posterior_archive import (
+from dtgfn.storage.archived_parts import (
     ROUNDING,
     Arrays,
     array_of,

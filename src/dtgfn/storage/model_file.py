@@ -20,10 +20,13 @@ from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegress
 from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN, PosteriorEstimator
 from dtgfn.inference.method import ENSEMBLES
 from dtgfn.posterior.prediction import WEIGHTINGS
+from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.storage.archived_parts import Arrays
 from dtgfn.storage.detector_archive import detector_to_arrays, detector_to_meta, restore_detector
 from dtgfn.storage.limits import check_draws
 from dtgfn.storage.posterior_archive import posterior_from, posterior_to_arrays, posterior_to_meta
-from dtgfn.trees.leaf_models import DirichletLeaf
+from dtgfn.storage.sum_archive import SUMS, sums_from, sums_to_arrays, sums_to_meta
 
 Estimator = PosteriorEstimator | DTGFNAnomalyDetector
 
@@ -89,6 +92,8 @@ def save(model: Estimator, path: str | Path) -> None:
     }
     if isinstance(model, DTGFNAnomalyDetector):
         meta, arrays = meta | detector_to_meta(model), detector_to_arrays(model)
+    elif isinstance(model.posterior_, SumPosterior):
+        meta, arrays = meta | sums_to_meta(model.posterior_), sums_to_arrays(model.posterior_)
     else:
         meta |= posterior_to_meta(model.posterior_)
         arrays = posterior_to_arrays(model.posterior_)
@@ -158,11 +163,11 @@ def _with_moved(params: dict[str, Any]) -> dict[str, Any]:
 
 def _check_params(params: dict[str, Any]) -> None:
     """Refuse what predictions could not use; a later fit checks the others."""
-    check_choice("inference", params["inference"], tuple(ENGINES))
+    check_choice("inference", params["inference"], (None, *ENGINES))
     if not isinstance(params["options"], dict | None):
         raise ValueError("it has options that are none")
     if "ensemble" in params:
-        check_choice("ensemble", params["ensemble"], (None, *ENSEMBLES))
+        check_choice("ensemble", params["ensemble"], ("auto", None, *ENSEMBLES))
     if "weighting" in params:
         check_choice("weighting", params["weighting"], WEIGHTINGS)
     check_flag("leaf_draws", (params["options"] or {}).get("leaf_draws", False))
@@ -227,18 +232,24 @@ def _model_from(contents: Contents) -> Estimator:
         restore_detector(model, meta, arrays)
         model.n_features_in_ = len(model.background_.binner.columns)
     else:
-        model._keep(posterior_from(meta, arrays))
-        of_classes = isinstance(model.posterior_.score.leaf, DirichletLeaf)
-        if isinstance(model, DTGFNClassifier) != of_classes:
-            raise ValueError("its leaves do not fit its kind of estimator")
-        if isinstance(model, DTGFNClassifier):
-            if model._leaf_draws:
-                check_draws(model.posterior_.trees, model.posterior_.score.leaf)
-            model.classes_ = np.asarray(model.posterior_.classes)
-        model.n_features_in_ = len(model.binner_.columns)
+        _restore_posterior(model, meta, arrays)
     if meta["feature_names"] is not None:
         names = meta["feature_names"]
         if names != list(model.binner_.column_names):
             raise ValueError("it has other column names than columns")
         model.feature_names_in_ = np.array(names, dtype=object)
     return model
+
+
+def _restore_posterior(model: PosteriorEstimator, meta: dict[str, Any], arrays: Arrays) -> None:
+    """Give an unfitted classifier or regressor what a file holds."""
+    read = sums_from if meta["engine"] == SUMS else posterior_from
+    posterior = read(meta, arrays)
+    if isinstance(model, DTGFNClassifier) != (posterior.classes is not None):
+        raise ValueError("its leaves do not fit its kind of estimator")
+    if isinstance(model, DTGFNClassifier):
+        if model._leaf_draws and isinstance(posterior, TreePosterior):
+            check_draws(posterior.trees, posterior.score.leaf)
+        model.classes_ = np.asarray(posterior.classes)
+    model._keep(posterior)
+    model.n_features_in_ = len(model.binner_.columns)

@@ -8,70 +8,58 @@ from dataclasses import asdict
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from dtgfn._support.archive import StorageError
 from dtgfn._support.arrays import Floats
-from dtgfn._support.checks import check_choice, check_range
-from dtgfn.data.binner_dict import binner_from_dict, binner_to_dict
+from dtgfn._support.checks import check_choice
+from dtgfn.data.binner_dict import binner_from_dict
 from dtgfn.data.binning import Binner
-from dtgfn.data.targets import MAX_CLASSES, MAX_WEIGHT
 from dtgfn.engines.exact.engine import ExactSolution
 from dtgfn.engines.exact.inside_outside import SupportLevel
 from dtgfn.engines.exact.support_check import check_support
 from dtgfn.engines.registry import ENGINE_HOMES
 from dtgfn.engines.rowsets.graph import Edges
 from dtgfn.engines.rowsets.problem import Problem, make_problem
-from dtgfn.inference.bagging import SHARPEST, Bags
+from dtgfn.inference.bagging import Bags
+from dtgfn.inference.outside import SHARPEST
 from dtgfn.posterior.tree_posterior import TreePosterior, TreeSource
+from dtgfn.storage.archived_parts import (
+    ROUNDING,
+    Arrays,
+    array_of,
+    classes_from,
+    dict_of,
+    finite,
+    leaf_from_dict,
+    leaf_to_dict,
+    plain,
+    rows_from,
+    shared_arrays,
+    shared_meta,
+    trees_from,
+    trees_to_arrays,
+)
 from dtgfn.storage.limits import affordable_threads, check_exact, check_forest, check_pairs
-from dtgfn.trees.batch import TreeBatch, check_trees, trim
-from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, check_targets
-from dtgfn.trees.score import BranchingPrior, Rows, Score, make_score, merge_rows
+from dtgfn.trees.batch import TreeBatch
+from dtgfn.trees.score import BranchingPrior, Rows, Score, make_score
 
-LEAVES: dict[str, type] = {"dirichlet": DirichletLeaf, "normal": NormalLeaf}
 EDGE_ARRAYS = ("start", "feature", "low", "high", "left", "right")
-TREE_ARRAYS = {"feature": 2, "cut": 2, "left": 2, "n_nodes": 1}  # and how many axes each has
-
-LABELS: dict[str, tuple[type, type]] = {  # by the kind of their array: their type, and its own
-    "b": (bool, np.bool_),
-    "i": (int, np.int64),
-    "u": (int, np.uint64),
-    "f": (float, np.float64),
-    "U": (str, np.str_),
-    "O": (str, object),
-}
-LARGEST_TOTAL = 1e150  # of targets in a leaf, whose square must be a number
-ROUNDING = 1e-6
-
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 def posterior_to_meta(posterior: TreePosterior) -> dict[str, Any]:
     """Return what JSON can hold of a posterior."""
-    assert posterior.binner is not None, "infer always sets it"
-    classes = posterior.classes
     return {
-        "classes": None if classes is None else classes.tolist(),
-        "classes_dtype": None if classes is None else classes.dtype.kind,
-        "binner": binner_to_dict(posterior.binner),
+        **shared_meta(posterior),
         "score": _score_to_dict(posterior.score),
-        "engine": posterior.engine,
         "log_evidence": plain(posterior.log_evidence),
         "log_evidence_error": plain(posterior.log_evidence_error),
         "best_log_reward": posterior.best_log_reward,
-        "diagnostics": plain(posterior.diagnostics),
-        "history": plain(posterior.history),
     }
 
 
 def posterior_to_arrays(posterior: TreePosterior) -> Arrays:
     """Return the arrays of a posterior; equal rows are merged."""
-    rows = merge_rows(posterior.rows)
     arrays: Arrays = {
-        "rows.codes": rows.codes,
-        "rows.target": rows.target,
-        "rows.weight": rows.weight,
+        **shared_arrays(posterior),
         "log_reward": posterior.log_reward,
         "log_prob": posterior.log_prob,
         "log_weight": posterior.log_weight,
@@ -99,38 +87,16 @@ def _score_to_dict(score: Score) -> dict[str, Any]:
         "max_depth": score.max_depth,
         "temperature": score.temperature,
         "prior": {"branching": branching, **asdict(score.prior)},
-        "leaf": _leaf_to_dict(score.leaf),
+        "leaf": leaf_to_dict(score.leaf),
     }
-
-
-def _leaf_to_dict(leaf: LeafModel) -> dict[str, Any]:
-    kind = next((name for name, known in LEAVES.items() if type(leaf) is known), None)
-    if kind is None:
-        raise StorageError(
-            f"A model with leaves of the kind {type(leaf).__name__} cannot be saved; "
-            f"only {' and '.join(LEAVES)} leaves can. Pickle it instead."
-        )
-    return {"kind": kind, **asdict(leaf)}  # type: ignore[call-overload]
-
-
-def plain(value: Any) -> Any:
-    """Write what is not a number as None: JSON has no nan."""
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
     """Put a posterior together again; a ValueError says what is wrong."""
     binner = binner_from_dict(meta["binner"])
     score = _score_from_dict(meta["score"])
-    classes = None
-    if isinstance(score.leaf, DirichletLeaf):
-        n_classes = score.leaf.n_classes
-        classes = _classes_from(meta["classes"], meta["classes_dtype"], n_classes)
-    rows = _rows_from(arrays, binner, score.leaf)
+    classes = classes_from(meta, score.leaf)
+    rows = rows_from(arrays, binner, score.leaf)
     trees, best = _all_trees_from(arrays, binner, rows, score)
     n_columns = len(binner.columns)
     engine = meta["engine"]
@@ -161,8 +127,8 @@ def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
         solution=solution,
         binner=binner,
         classes=classes,
-        diagnostics=_dict_of(meta["diagnostics"]),
-        history=[_dict_of(entry) for entry in meta["history"]],
+        diagnostics=dict_of(meta["diagnostics"]),
+        history=[dict_of(entry) for entry in meta["history"]],
     )
 
 
@@ -201,19 +167,6 @@ def _shares_of(arrays: Arrays, name: str, least: int, most: int) -> Floats:
     return shares
 
 
-def _dict_of(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError("its diagnostics or its history are not usable")
-    return value
-
-
-def finite(value: Any) -> float:
-    """Return a number of the meta data, where all are finite; nothing else passes for one."""
-    if type(value) not in (int, float):
-        raise ValueError("it has something else where a number should be")
-    return float(value)
-
-
 def _number(value: Any) -> float:
     """Read a number back, nan where there was none."""
     return math.nan if value is None else finite(value)
@@ -223,30 +176,13 @@ def _score_from_dict(data: dict[str, Any]) -> Score:
     prior = data["prior"]
     penalty: Any = prior["penalty"] if not prior["branching"] else None
     return make_score(
-        _leaf_from_dict(data["leaf"]),
+        leaf_from_dict(data["leaf"]),
         n_features=1,
         n_thresholds=1,
         max_depth=data["max_depth"],
         split_penalty=("bcart", prior["base"], prior["decay"]) if penalty is None else penalty,
         temperature=data["temperature"],
     )
-
-
-def _leaf_from_dict(data: dict[str, Any]) -> LeafModel:
-    kind = data["kind"]
-    if kind not in LEAVES:
-        raise ValueError(f"it has leaves of an unknown kind, {kind!r}")
-    values = {name: value for name, value in data.items() if name != "kind"}
-    if kind == "dirichlet":
-        check_range("n_classes", values["n_classes"], 1, MAX_CLASSES)
-        check_range("concentration", values["concentration"], 1e-6, 1e6)
-        return DirichletLeaf(int(values["n_classes"]), float(values["concentration"]))
-    leaf = NormalLeaf(**{name: finite(value) for name, value in values.items()})
-    if leaf.scale <= 0:
-        raise ValueError("its leaves have no usable scale")
-    for name, low in (("strength", 1e-6), ("shape", 1.001), ("spread", 1e-12)):
-        check_range(name, getattr(leaf, name), low, 1e12)
-    return leaf
 
 
 def _bags_from(arrays: Arrays, trees: TreeBatch, rows: Rows, score: Score) -> Bags:
@@ -268,67 +204,6 @@ def _solution_from(arrays: Arrays, problem: Problem) -> ExactSolution:
     return ExactSolution(problem, support, affordable_threads(problem, os.cpu_count() or 1))
 
 
-def _classes_from(values: Any, kind: Any, n_classes: int) -> npt.NDArray[Any]:
-    if not isinstance(kind, str) or kind not in LABELS:
-        raise ValueError(f"its class labels are of an unknown kind, {kind!r}")
-    wanted, dtype = LABELS[kind]
-    if not isinstance(values, list) or not all(type(value) is wanted for value in values):
-        raise ValueError("its class labels are not of one plain kind")
-    if not len(values) == len(set(values)) == n_classes <= MAX_CLASSES:
-        raise ValueError("its class labels do not match its leaves")
-    return np.array(values, dtype=dtype)
-
-
-def _rows_from(arrays: Arrays, binner: Binner, leaf: LeafModel) -> Rows:
-    codes = array_of(arrays, "rows.codes", "u2", 2)
-    if codes.shape[1] != len(binner.features) or codes.shape[0] < 1:
-        raise ValueError("its training rows do not match its columns")
-    if (codes.max(axis=0) > binner.n_cuts).any():
-        raise ValueError("a training row has a code that its column has not")
-    weight = array_of(arrays, "rows.weight", "f8", 1, codes.shape[0])
-    if not (weight > 0).all() or not weight.sum() <= MAX_WEIGHT * (1 + ROUNDING):
-        raise ValueError("a training row has no usable weight")
-    of_classes = isinstance(leaf, DirichletLeaf)
-    target = array_of(arrays, "rows.target", "i4" if of_classes else "f8", 1, codes.shape[0])
-    if of_classes:
-        check_targets(target, leaf)
-    elif not weight @ np.abs(target) <= LARGEST_TOTAL or not _has_units(target, leaf):
-        raise ValueError("a training row has no usable target")
-    rows = Rows(codes, target, weight)
-    if len(merge_rows(rows).target) != len(target):
-        raise ValueError("it has the same training row twice")
-    return rows
-
-
-def _has_units(target: Floats, leaf: LeafModel) -> bool:
-    """Whether means of these targets, which a leaf draws towards 0, are numbers in user's units."""
-    assert isinstance(leaf, NormalLeaf), "the only other one in a file"
-    ends = (min(target.min(), 0.0), max(target.max(), 0.0))
-    return all(math.isfinite(leaf.location + leaf.scale * float(end)) for end in ends)
-
-
-def trees_to_arrays(name: str, trees: TreeBatch) -> Arrays:
-    """Return the arrays of trees under a name, without the room that none of them uses."""
-    return {f"{name}.{field}": getattr(trim(trees), field) for field in TREE_ARRAYS}
-
-
-def trees_from(
-    arrays: Arrays, name: str, n_cuts: npt.NDArray[np.integer[Any]], max_depth: int
-) -> TreeBatch:
-    """Return the trees under a name, one at least, checked; each feature has ``n_cuts`` [d]."""
-    trees = TreeBatch(
-        **{
-            field: array_of(arrays, f"{name}.{field}", "i4", n_axes)
-            for field, n_axes in TREE_ARRAYS.items()
-        }
-    )
-    if len(trees) == 0:
-        raise ValueError("it has no trees")
-    check_trees(trees, n_cuts, max_depth)
-    trees = trim(trees)
-    return TreeBatch(*(np.ascontiguousarray(getattr(trees, field)) for field in TREE_ARRAYS))
-
-
 def _support_from(arrays: Arrays, prefix: str, problem: Problem) -> SupportLevel:
     bits = array_of(arrays, prefix + "bits", "u8", 2)
     if bits.shape[1] != problem.n_words:
@@ -341,18 +216,3 @@ def _support_from(arrays: Arrays, prefix: str, problem: Problem) -> SupportLevel
         array_of(arrays, prefix + field, "f8", 1) for field in ("stop", "probability")
     )
     return SupportLevel(bits, stop, edges, probability)
-
-
-def array_of(
-    arrays: Arrays, name: str, kind: str, n_axes: int, length: int | None = None
-) -> npt.NDArray[Any]:
-    """Return an array of just this type and shape, or say what is wrong with it.
-
-    No type is widened: an array is as large in memory as the file says.
-    """
-    array = arrays[name]
-    if array.dtype != np.dtype(kind) or array.ndim != n_axes:
-        raise ValueError(f"its array {name} is of the wrong type or shape")
-    if length is not None and array.shape[0] != length:
-        raise ValueError(f"its array {name} is of the wrong length")
-    return array

@@ -12,6 +12,7 @@ from scipy.special import softmax
 
 from dtgfn.datasets import load_dataset
 from dtgfn.evaluation import class_scores
+from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import distinct_trees
 from dtgfn_bench.cells import PAPER_SEEDS, PAPER_TABLES
@@ -82,7 +83,7 @@ def measure(cell: Cell) -> Metrics:
         "n_thresholds": cell.variant["thresholds"],
     }
     ensemble = fit_paper(rows, cell.seed, **{**cell.settings, **changes})
-    posterior, X = ensemble.model.posterior_, data.X[test]
+    posterior, X = as_posterior(ensemble.model), data.X[test]
     tree = class_scores(ensemble.model.predict_proba(X, "best"), data.y[test])
     average = class_scores(ensemble.predict_proba(X), data.y[test])
     return {

@@ -10,6 +10,7 @@ from typing import Any
 from dtgfn._support.arrays import Floats
 from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.estimators import DTGFNClassifier
+from dtgfn.posterior.of_model import as_posterior
 from dtgfn_bench.contract import Method, TrainingRows
 from dtgfn_bench.seen_classes import spread
 
@@ -33,7 +34,7 @@ class FittedEstimator:
             return float(self.model.best_tree_.n_nodes[0])
         if self.model.weighting == "importance":
             return 2.0 * self.model.posterior_.mean_splits + 1.0
-        return float(self.model.posterior_.trees.n_nodes.mean())
+        return float(as_posterior(self.model).trees.n_nodes.mean())
 
 
 def fit_estimator(
@@ -60,7 +61,7 @@ def fit_paper(
     """Fit ``DTGFNClassifier.paper(**parameters)``; the best tree is the best of those drawn."""
     model = DTGFNClassifier.paper(n_jobs=1, random_state=seed, **_with_options(parameters))
     fitted = fit_estimator(model, rows, tree)
-    found = model.posterior_
+    found = as_posterior(model)
     top = int(found.log_reward.argmax())
     model.posterior_ = replace(  # training may have met a better one
         found, best_tree=found.trees[[top]], best_log_reward=float(found.log_reward[top])

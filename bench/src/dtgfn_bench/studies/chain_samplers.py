@@ -26,7 +26,7 @@ from dtgfn.engines.sums.settings import SumOptions
 from dtgfn.engines.sums.sweep import NOISE, advance
 from dtgfn.inference.training_data import make_training_data
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
-from dtgfn.trees.summed_trees import sum_draws
+from dtgfn.trees.summed_trees import make_fast, sum_draws
 from dtgfn_bench.studies.mixing_tables import ChainTable
 
 CHAINS = 4
@@ -120,7 +120,7 @@ def run_ours(chains: list[SumChain], seconds: float) -> Floats:
 def sums_of(draws: list[Draw], codes: Any) -> Floats:
     """Sums [draws, m, S] of a chain's draws at rows of codes."""
     summed = stack(draws)
-    return np.swapaxes(sum_draws(summed.flat(), summed, codes, 1), 0, 1)
+    return np.swapaxes(sum_draws(make_fast(summed), summed, codes, 1), 0, 1)
 
 
 # One run of one chain of somebody else: (target, sweeps, keep every, seed) -> what it says.

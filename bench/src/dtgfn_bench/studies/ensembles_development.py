@@ -34,6 +34,8 @@ PARTICLES: dict[str, Any] = {"engine": "smc", "n_particles": 500, "n_sweeps": 4}
 BAGS: dict[str, Any] = {"n_bags": 200, "n_trees": 1000, "n_particles": 50, "n_sweeps": 1}
 FEW: dict[str, Any] = {"n_bags": 50, "n_trees": 250, "n_particles": 50, "n_sweeps": 1}
 MANY: dict[str, Any] = {**FEW, "n_bags": 125, "n_particles": 500}
+OF_BAGS: dict[str, Any] = {**FEW, "ensemble": "bags"}
+DEEP = ("split_penalty", "max_depth")
 
 # Probabilities [n, C], nodes per tree and, of ours, the log score of the training rows.
 Outcome = tuple[Floats, float, float]
@@ -107,8 +109,8 @@ def bagged(split_penalty: str, **changes: Any) -> Callable[..., Outcome]:
         from dtgfn.data.tables import as_table
         from dtgfn.engines import Run, find_engine
         from dtgfn.inference.bagging import infer_bagged
-        from dtgfn.inference.training_data import make_training_data
         from dtgfn.inference.resampling import BagOptions
+        from dtgfn.inference.training_data import make_training_data
         from dtgfn.trees.leaf_models import DirichletLeaf
         from dtgfn.trees.score import make_score
 
@@ -134,6 +136,22 @@ def bagged(split_penalty: str, **changes: Any) -> Callable[..., Outcome]:
         found = replace(found, binner=data.binner, classes=data.classes)
         outside = found.diagnostics["out_of_bag_log_score"]
         return predict(found, new), 2 * found.mean_splits + 1, outside
+
+    return fit_and_predict
+
+
+def chosen(**settings: Any) -> Callable[..., Outcome]:
+    """What `infer` gives where some of its settings are "auto"; bags if there are as many."""
+
+    def fit_and_predict(X: Floats, y: Int64s, new: Floats) -> Outcome:
+        from dtgfn.inference.infer import infer
+        from dtgfn.inference.temperature import leave_one_out
+
+        given = {**GRID, "engine": "smc", "time_budget": None, **settings}
+        found = infer(X, y, **given, random_state=0, n_jobs=1)
+        bagged = found.diagnostics.get("out_of_bag_log_score")
+        score = leave_one_out(found).score if bagged is None else bagged
+        return predict(found, new), 2 * found.mean_splits + 1, score
 
     return fit_and_predict
 
@@ -167,6 +185,10 @@ METHODS = {
     "bagged, paper": bagged("paper", **FEW),
     "bagged, mdl, depth 8, 125 bags, 500 particles": bagged("mdl", max_depth=8, **MANY),
     "posterior, mdl, auto": posterior("mdl", None),
+    "posterior, penalty chosen": chosen(**PARTICLES, split_penalty="auto"),
+    "bagged, penalty chosen": chosen(**OF_BAGS, split_penalty="auto"),
+    "bagged, penalty and depth chosen": chosen(**OF_BAGS, **dict.fromkeys(DEEP, "auto")),
+    "bagged, all three chosen": chosen(**OF_BAGS, **dict.fromkeys((*DEEP, "temperature"), "auto")),
 }
 
 

@@ -36,9 +36,19 @@ def rivals(seed: int) -> dict[str, Any]:
     from sklearn.linear_model import LinearRegression
 
     ours: dict[str, Any] = {"n_thresholds": 31, "max_depth": 5, "time_budget": 10, "n_jobs": 1}
+    bags: dict[str, Any] = {
+        "inference": "smc",
+        "ensemble": "bags",
+        "binning": "quantile",
+        "time_budget": None,
+    }
     return {
         "dtgfn, gfn": DTGFNRegressor(random_state=seed, **ours),
         "dtgfn, mcmc": DTGFNRegressor(inference="mcmc", random_state=seed, **ours),
+        "dtgfn, bags": DTGFNRegressor(**bags, random_state=seed, n_jobs=1),
+        "dtgfn, bags, part of the columns": DTGFNRegressor(
+            **{**bags, "options": {"column_share": (0.3, 1.0)}}, random_state=seed, n_jobs=1
+        ),
         "random forest": RandomForestRegressor(500, random_state=seed),
         "boosting": HistGradientBoostingRegressor(random_state=seed),
         "linear": LinearRegression(),

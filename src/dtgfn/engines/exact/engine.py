@@ -81,6 +81,8 @@ class ExactEngine:
 
     name: str = "exact"
     option_names: tuple[str, ...] = ("memory_budget",)
+    side_by_side: bool = False  # it counts on the memory that there is, and its sums are parallel
+    fills_time: bool = False
 
     def read_options(self, given: Mapping[str, Any]) -> ExactOptions:
         """Make options of keywords."""

@@ -103,6 +103,8 @@ class GfnEngine:
 
     name = "gfn"
     option_names = ("preset", "callbacks", "checkpoint", "policy", *SETTING_NAMES)
+    side_by_side = False  # torch's number of threads is that of the process
+    fills_time = True
 
     def read_options(self, given: Mapping[str, Any]) -> GfnOptions:
         """Make options of keywords; what is no keyword of ``GfnOptions`` is a setting.

@@ -61,6 +61,8 @@ class McmcEngine:
 
     name: str = "mcmc"
     option_names: tuple[str, ...] = ("n_chains", "n_steps")
+    side_by_side: bool = True
+    fills_time: bool = False
 
     def read_options(self, given: Mapping[str, Any]) -> McmcOptions:
         """Make options of keywords."""

@@ -62,6 +62,8 @@ class SmcEngine:
 
     name: str = "smc"
     option_names: tuple[str, ...] = ("n_particles", "n_sweeps")
+    side_by_side: bool = True
+    fills_time: bool = False
 
     def read_options(self, given: Mapping[str, Any]) -> SmcOptions:
         """Make options of keywords."""

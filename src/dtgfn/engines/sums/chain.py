@@ -13,7 +13,6 @@ from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.parallel import ChunkSize, Flag
 from dtgfn.engines.sums.node_choice import Choice, SumTable
 from dtgfn.engines.sums.sweep import (
-    MIXER,
     NOISE,
     VARIANCE,
     Forest,
@@ -51,7 +50,7 @@ class Setup:
 
 @dataclass
 class Draw:
-    """One state of a chain: trees [S, M, N], their leaves' values, and numbers [3]."""
+    """One state of a chain: trees [S, M, N], their leaves' values, and numbers [2]."""
 
     size: Int32s
     feature: Int32s
@@ -138,10 +137,10 @@ def start_chain(setup: Setup, seed: int) -> SumChain:
         left=np.full(nodes, -1, dtype=np.int32),
         value=np.zeros(nodes),
         fit=np.zeros((setup.n_sums, n)),
-        numbers=np.zeros(3),
+        numbers=np.zeros(2),
         counts=np.zeros((2, 2), dtype=np.int64),
     )
-    forest.numbers[[NOISE, VARIANCE, MIXER]] = 1.0, variance, variance
+    forest.numbers[[NOISE, VARIANCE]] = 1.0, variance
     watched = np.unique(np.linspace(0, n - 1, WATCHED).astype(np.int64))
     return SumChain(
         setup, forest, np.zeros(3, dtype=np.int64), np.random.default_rng(seed), watched
@@ -155,14 +154,36 @@ def make_workspace(setup: Setup) -> Workspace:
     n_slots, active = setup.table.max_depth + 4, setup.most_active
 
     def tree() -> GrownTree:
-        whole = [np.zeros(n_nodes, dtype=np.int32) for _ in range(6)]
-        order = np.arange(n, dtype=np.int32)
-        return GrownTree(np.ones(1, dtype=np.int32), *whole, np.zeros((n_nodes, 3)), order)
+        feature, cut, left, depth, begin, end = np.zeros((6, n_nodes), dtype=np.int32)
+        return GrownTree(
+            size=np.ones(1, dtype=np.int32),
+            feature=feature,
+            cut=cut,
+            left=left,
+            depth=depth,
+            begin=begin,
+            end=end,
+            sums=np.zeros((n_nodes, 3)),
+            order=np.arange(n, dtype=np.int32),
+        )
+
+    def choice() -> Choice:
+        power = np.zeros(width)
+        return Choice(
+            weight=np.zeros((active, width)),
+            exponent=np.zeros(width),
+            factor=np.zeros(width),
+            power=power,
+            bits=power.view(np.int64),
+            log_feature=np.zeros(active),
+            total=np.zeros(1),
+        )
 
     scratch = Scratch(
         histogram=np.zeros((n_slots, active, width, 3)),
         root_histogram=np.zeros((active, width, 3)),
-        choice=Choice(np.zeros((active, width)), np.zeros(active)),
+        root_choice=choice(),
+        choice=choice(),
         active=np.zeros(len(setup.table.column), dtype=np.int32),
         waiting=np.zeros(n_slots, dtype=np.int32),
         slot=np.zeros(n_slots, dtype=np.int32),
@@ -182,7 +203,7 @@ def memory_of(setup: Setup, n_chains: int) -> int:
 
 
 def likely_active(per_column: Int64s, share: float) -> int:
-    """Features that a proposal looks at, but for one in many millions: mean and eight deviations."""
+    """Features that a proposal looks at at most, but for one in many millions."""
     if share >= 1:
         return int(per_column.sum())
     mean = share * per_column.sum()

@@ -45,6 +45,7 @@ FEW_COLUMNS = 8  # that a proposal looks at, at least
 MOST_COLUMNS = 48  # and, on average, at most
 NOISE_SHAPE, NOISE_LEVEL = 3.0, 0.9  # BART's: so firm, P(noise < that of a linear fit)
 SPREAD = {NUMBERS: 1.0, CLASSES: 2.5}  # prior scale of all leaves of a row together
+SCALE_FREEDOM = 3.0  # of the half-t prior of the leaf scale
 LONGEST = 1e3  # rows per column where a linear fit says nothing
 HISTORY = 40
 REPORT_EVERY = 1.0  # seconds between looks at how chains agree
@@ -172,6 +173,7 @@ def make_prior(rows: Rows, target: Target, options: SumOptions) -> Prior:
         noise_shape=NOISE_SHAPE / 2,
         noise_rate=rate,
         scale=scale if options.leaf_scale is None else options.leaf_scale,
+        freedom=SCALE_FREEDOM,
         fixed_scale=options.leaf_scale is not None,
         fixed_noise=False,
     )
@@ -263,7 +265,7 @@ def tell_agreement(chains: list[SumChain]) -> str:
 
 
 def watched_trace(chains: list[SumChain]) -> Floats:
-    """What is said of the watched rows [chains, draws, S x W], of as many draws as all chains have."""
+    """What is said of the watched rows [chains, draws, S x W], where all chains have draws."""
     kept = [list(chain.kept(WARM_UP)) for chain in chains if chain.draws]
     n_draws = min(len(draws) for draws in kept) if kept else 0
     if not n_draws:

@@ -18,11 +18,16 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dtgfn._support.arrays import Codes, Floats, Int32s
+from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
 
 COUNT, PRECISION, PULL = 0, 1, 2  # what a bin of a histogram holds
 STOP = -1
-NEGLIGIBLE = 40.0  # nats below the best, where a cut is as good as impossible
+ANY_ORDER = {"reassoc", "contract", "arcp", "nsz"}  # of sums; nothing else is taken lightly
+LEAST_EXPONENT = -700.0  # relative to the largest: nothing, but a number
+MAGIC = 6755399441055744.0  # 1.5 x 2^52: a double of this size has no digits after the point
+MANTISSA = 52  # bits
+BIAS = 1023 << MANTISSA  # of the exponent
+LOG_2, LOG2_E = math.log(2.0), 1.0 / math.log(2.0)
 
 
 class SumTable(NamedTuple):
@@ -39,13 +44,18 @@ class SumTable(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Scratch of one node: log weight of each cut [A, B], and of each active feature [A]."""
+    """Scratch of one node: what it may do with the A features that are looked at, of B codes."""
 
-    log_cut: Floats
-    log_feature: Floats
+    weight: Floats  # [A, B] of each cut, relative to the others of its feature
+    exponent: Floats  # [B] of the feature at hand: log m(left) m(right), but for
+    factor: Floats  # [B] the roots that it has
+    power: Floats  # [B] scratch
+    bits: Int64s  # [B] the same memory
+    log_feature: Floats  # [A] log weight of all cuts of a feature, relative to m(node)
+    total: Floats  # [1] log of the sum of all, and of the stop
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def log_marginal(precision: float, pull: float, variance: float) -> float:
     """Log m of a leaf with these sums; ``variance`` is scale^2."""
     spread = 1.0 + variance * precision
@@ -75,50 +85,86 @@ def add_histogram(
             cell[PULL] += pull
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=ANY_ORDER)
 def weigh_cuts(
-    histogram: Floats,
-    bins: int,
-    log_split: float,
-    uniform_cuts: bool,
-    total: Floats,
-    log_node: float,
-    variance: float,
-    out: Floats,
+    histogram: Floats, low: int, high: int, total: Floats, variance: float, choice: Choice
 ) -> float:
-    """Log weights of one feature's cuts, relative to m(node); return the largest.
+    """What cuts low..high-1 of one feature are worth: exp(exponent) x factor is m(left) m(right).
 
-    ``histogram`` [B, 3], ``total`` [3] sums of the node. A cut without rows on one side gets -inf.
+    ``histogram`` [B, 3], ``total`` [3] sums of the node. Returns the largest exponent.
+    """
+    exponent, factor, left_precision = choice.exponent, choice.factor, choice.power
+    precision = pull = 0.0
+    for j in range(low, high):
+        if histogram[j, COUNT] > 0.5:  # what subtraction left in an empty bin is rounding
+            precision += histogram[j, PRECISION]
+            pull += histogram[j, PULL]
+        left_precision[j] = precision
+        exponent[j] = pull
+    half, top = 0.5 * variance, 0.0
+    for j in range(low, high):  # no branch, no logarithm: it runs on vectors
+        left = 1.0 + variance * left_precision[j]
+        right = 1.0 + variance * (total[PRECISION] - left_precision[j])
+        other = total[PULL] - exponent[j]
+        value = half * (exponent[j] * exponent[j] / left + other * other / right)
+        factor[j] = 1.0 / math.sqrt(left * right)
+        exponent[j] = value
+        top = max(top, value)
+    return top
+
+
+@njit(cache=True, nogil=True, fastmath=ANY_ORDER)
+def multiply_and_add(weight: Floats, factor: Floats) -> float:
+    """Multiply weights by factors, in place; return their sum."""
+    part = 0.0
+    for j in range(weight.shape[0]):
+        weight[j] *= factor[j]
+        part += weight[j]
+    return part
+
+
+@njit(cache=True, nogil=True)
+def weigh_feature(
+    histogram: Floats, bins: int, total: Floats, variance: float, choice: Choice, weight: Floats
+) -> tuple[int, float]:
+    """Weights of one feature's cuts, relative to each other; those that part no rows have 0.
+
+    Returns how many do, and the log of the sum of m(left) m(right) over them.
     """
     low, high = 0, bins - 1
     while low < high and histogram[low, COUNT] < 0.5:
         low += 1
     while high > low and histogram[high, COUNT] < 0.5:
         high -= 1
-    for j in range(low):
-        out[j] = -np.inf
-    for j in range(high, bins):
-        out[j] = -np.inf
+    weight[:low] = 0.0
+    weight[high:bins] = 0.0
     if low == high:
-        return -np.inf
-    constant = log_split - log_node
-    if uniform_cuts:
-        constant -= math.log(high - low)
-    best = -np.inf
-    precision = pull = 0.0
-    value = 0.0
-    for j in range(low, high):
-        if histogram[j, COUNT] > 0.5:
-            precision += histogram[j, PRECISION]
-            pull += histogram[j, PULL]
-            left = 1.0 + variance * precision
-            right = 1.0 + variance * (total[PRECISION] - precision)
-            other = total[PULL] - pull
-            squares = pull * pull / left + other * other / right
-            value = constant + 0.5 * (variance * squares - math.log(left * right))
-            best = max(best, value)
-        out[j] = value  # an empty bin's cut parts the rows as the one before
-    return best
+        return 0, -np.inf
+    top = weigh_cuts(histogram, low, high, total, variance, choice)
+    part = slice(low, high)
+    exponentiate(choice.exponent[part], top, choice.power[part], choice.bits[part], weight[part])
+    return high - low, top + math.log(multiply_and_add(weight[part], choice.factor[part]))
+
+
+@njit(cache=True, nogil=True)
+def exponentiate(exponent: Floats, top: float, power: Floats, bits: Int64s, out: Floats) -> None:
+    """Write exp(exponent - top) to out, to eleven digits, on vectors: libm's takes one at a time.
+
+    exp(x) is 2^k exp(x - k log 2), k whole. Adding ``MAGIC`` rounds to k and leaves it in the last
+    bits of a double, from where it moves to the exponent's. ``bits`` is the memory of ``power``.
+    """
+    for j in range(exponent.shape[0]):
+        out[j] = max(exponent[j] - top, LEAST_EXPONENT)
+        power[j] = out[j] * LOG2_E + MAGIC
+    for j in range(exponent.shape[0]):
+        r = out[j] - (power[j] - MAGIC) * LOG_2
+        near = 1 / 5040 + r * (1 / 40320 + r * (1 / 362880))
+        near = 1 / 24 + r * (1 / 120 + r * (1 / 720 + r * near))
+        out[j] = 1.0 + r * (1.0 + r * (0.5 + r * (1 / 6 + r * near)))
+    for j in range(exponent.shape[0]):
+        bits[j] = (bits[j] << MANTISSA) + BIAS
+    for j in range(exponent.shape[0]):
+        out[j] *= power[j]
 
 
 @njit(cache=True, nogil=True)
@@ -138,46 +184,34 @@ def weigh_node(
     ``log_tilt`` is added to every cut's.
     """
     stop = table.log_stop[depth]
+    choice.log_feature[:n_active] = -np.inf
     if depth >= table.max_depth or total[COUNT] < 1.5:
-        for a in range(n_active):
-            choice.log_feature[a] = -np.inf
+        choice.total[0] = stop
         return stop
     log_node = log_marginal(total[PRECISION], total[PULL], variance)
     best = stop
     for a in range(n_active):
         f = active[a]
-        log_split = table.log_split[depth] + table.log_feature[f] + log_tilt
-        choice.log_feature[a] = weigh_cuts(
-            histogram[a],
-            table.n_codes[f],
-            log_split,
-            table.uniform_cuts,
-            total,
-            log_node,
-            variance,
-            choice.log_cut[a],
+        bins = table.n_codes[f]
+        n_cuts, log_sum = weigh_feature(
+            histogram[a], bins, total, variance, choice, choice.weight[a]
         )
+        if n_cuts == 0:
+            continue
+        log_weight = table.log_split[depth] + table.log_feature[f] + log_tilt - log_node
+        if table.uniform_cuts:
+            log_weight -= math.log(n_cuts)
+        choice.log_feature[a] = log_weight + log_sum
         best = max(best, choice.log_feature[a])
     mass = math.exp(stop - best)
     for a in range(n_active):
-        if choice.log_feature[a] < best - NEGLIGIBLE:
-            choice.log_feature[a] = -np.inf
-            continue
-        part = 0.0
-        cuts = choice.log_cut[a]
-        for j in range(table.n_codes[active[a]]):
-            if cuts[j] > best - NEGLIGIBLE:
-                part += math.exp(cuts[j] - best)
-            else:
-                cuts[j] = -np.inf
-        choice.log_feature[a] = math.log(part) + best
-        mass += part
-    return math.log(mass) + best
+        mass += math.exp(choice.log_feature[a] - best)
+    choice.total[0] = math.log(mass) + best
+    return choice.total[0]
 
 
 @njit(cache=True, nogil=True)
 def draw_choice(
-    log_total: float,
     depth: int,
     active: Int32s,
     n_active: int,
@@ -186,28 +220,27 @@ def draw_choice(
     rng: np.random.Generator,
 ) -> tuple[int, int]:
     """Draw what a weighed node does: position of the active feature (or ``STOP``), and the cut."""
-    left = rng.random()
-    left -= math.exp(table.log_stop[depth] - log_total)
+    left = rng.random() - math.exp(table.log_stop[depth] - choice.total[0])
     if left < 0.0:
         return STOP, 0
     last = STOP
     for a in range(n_active):
-        if choice.log_feature[a] == -np.inf:
-            continue
-        last = a
-        part = math.exp(choice.log_feature[a] - log_total)
-        if left < part:
-            break
-        left -= part
+        part = math.exp(choice.log_feature[a] - choice.total[0])
+        if part > 0.0:
+            last = a
+            if left < part:
+                break
+            left -= part
     if last == STOP:  # rounding
         return STOP, 0
+    weight = choice.weight[last]
+    bins = table.n_codes[active[last]]
+    left = rng.random() * weight[:bins].sum()
     chosen = -1
-    cuts = choice.log_cut[last]
-    for j in range(table.n_codes[active[last]]):
-        if cuts[j] == -np.inf:
-            continue
-        chosen = j
-        left -= math.exp(cuts[j] - log_total)
-        if left < 0.0:
-            break
+    for j in range(bins):
+        if weight[j] > 0.0:
+            chosen = j
+            left -= weight[j]
+            if left < 0.0:
+                break
     return last, chosen

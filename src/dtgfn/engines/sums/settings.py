@@ -31,8 +31,8 @@ class SumOptions:
         A node at depth k splits with probability base x (1 + k)^-decay, as in BART.
     leaf_scale : float or None
         Standard deviation of a leaf's value, for numbers in units of the target's standard
-        deviation, for classes in log odds. None draws it, from a half-Cauchy prior with scale
-        1 / sqrt(M) for numbers and 2.5 / sqrt(M) for classes.
+        deviation, for classes in log odds. None draws it, from a half-t prior of 3 degrees of
+        freedom with scale 1 / sqrt(M) for numbers and 2.5 / sqrt(M) for classes.
     memory_budget : float or None
         Bytes that the chains may take; None is half of what is free.
 
@@ -41,7 +41,7 @@ class SumOptions:
     n_summed: int = 50
     n_chains: int = 4
     n_sweeps: int | None = 200
-    n_draws: int = 200
+    n_draws: int = 80
     tree_prior: tuple[float, float] = (0.95, 2.0)
     leaf_scale: float | None = None
     memory_budget: float | None = None

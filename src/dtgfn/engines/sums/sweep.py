@@ -7,9 +7,9 @@ Three kinds of target, each normal given one precision per row:
 - C classes: softmax of offset_c + f_c(x), a sum for each class, drawn in turn: given the others,
   f_c is a logistic regression against log sum_{j != c} exp(offset_j + f_j) (Holmes, Held 2006).
 
-The leaf scale has a half-Cauchy prior, drawn by its inverse-gamma mixture. Where classes are nearly
-told apart, it and all leaves grow or shrink together slowly that way; so they are also stretched at
-once, which is accepted by the likelihood itself.
+The leaf scale has a half-t prior and is drawn given the leaves. Where classes are nearly apart, it
+and all leaves grow or shrink together slowly that way; so they are also stretched at once, which
+is accepted by the likelihood itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from dtgfn.engines.sums.tree_draw import LEAF, GrownTree, Scratch, locate_rows, 
 
 NUMBERS, CLASSES = 0, 1
 SMALL_STRETCH, LARGE_STRETCH = 0.05, 0.3  # of the logarithm
-NOISE, VARIANCE, MIXER = 0, 1, 2  # noise variance, leaf scale^2, the half-Cauchy's mixing variable
+SCALE_STEPS = 10
+NOISE, VARIANCE = 0, 1  # noise variance, leaf scale^2
 
 
 class Target(NamedTuple):
@@ -41,11 +42,12 @@ class Target(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """Of the noise, InverseGamma(shape, rate), and of the leaf scale, half-Cauchy(scale)."""
+    """Of the noise, InverseGamma(shape, rate), and of the leaf scale, half-t(freedom, scale)."""
 
     noise_shape: float
     noise_rate: float
     scale: float
+    freedom: float
     fixed_scale: bool
     fixed_noise: bool
 
@@ -59,7 +61,7 @@ class Forest(NamedTuple):
     left: Int32s  # [S, M, N]
     value: Floats  # [S, M, N]
     fit: Floats  # [S, n]
-    numbers: Floats  # [3] NOISE, VARIANCE, MIXER
+    numbers: Floats  # [2] NOISE, VARIANCE
     counts: Int64s  # [2, 2] proposals and acceptances of trees and twigs
 
 
@@ -229,33 +231,37 @@ def log_likelihood(forest: Forest, target: Target, stretch: float) -> float:
 
 
 @njit(cache=True, nogil=True)
+def log_scale_prior(variance: float, prior: Prior) -> float:
+    """Log density of the leaf scale's logarithm, up to a constant: half-t, and its volume."""
+    freedom = prior.freedom
+    ratio = variance / (freedom * prior.scale**2)
+    return 0.5 * math.log(variance) - 0.5 * (freedom + 1.0) * math.log1p(ratio)
+
+
+@njit(cache=True, nogil=True)
 def stretch_leaves(
     forest: Forest, target: Target, prior: Prior, step: float, rng: np.random.Generator
 ) -> None:
     """Propose to multiply the leaf scale and every leaf by one factor, exp(Normal(0, step^2)).
 
-    The leaves' prior and the change of volume cancel but for one factor, the scale's own. The
-    mixing variable is integrated out, and so drawn anew right after.
+    The leaves' prior and the change of their volume cancel.
     """
     if prior.fixed_scale:
         return
-    log_factor = step * rng.standard_normal()
-    factor = math.exp(log_factor)
+    factor = math.exp(step * rng.standard_normal())
     numbers = forest.numbers
-    ratio = numbers[VARIANCE] / prior.scale**2
     gain = log_likelihood(forest, target, factor) - log_likelihood(forest, target, 1.0)
-    gain += math.log1p(ratio) - math.log1p(ratio * factor * factor) + log_factor
+    gain += log_scale_prior(numbers[VARIANCE] * factor * factor, prior)
+    gain -= log_scale_prior(numbers[VARIANCE], prior)
     if math.log(max(rng.random(), 1e-300)) < gain:
         numbers[VARIANCE] *= factor * factor
         forest.value[:] *= factor
         forest.fit[:] *= factor
-    rate = 1.0 / prior.scale**2 + 1.0 / numbers[VARIANCE]
-    numbers[MIXER] = rate / rng.standard_gamma(1.0)
 
 
 @njit(cache=True, nogil=True)
 def draw_scale(forest: Forest, prior: Prior, rng: np.random.Generator) -> None:
-    """Draw the leaf scale given all leaves."""
+    """Move the leaf scale given all leaves, by a random walk of its logarithm."""
     if prior.fixed_scale:
         return
     squares, count = 0.0, 0
@@ -265,11 +271,16 @@ def draw_scale(forest: Forest, prior: Prior, rng: np.random.Generator) -> None:
                 if forest.feature[s, m, node] == LEAF:
                     squares += forest.value[s, m, node] ** 2
                     count += 1
-    numbers = forest.numbers
-    rate = 0.5 * squares + 1.0 / numbers[MIXER]
-    numbers[VARIANCE] = rate / rng.standard_gamma(0.5 * (count + 1))
-    rate = 1.0 / prior.scale**2 + 1.0 / numbers[VARIANCE]
-    numbers[MIXER] = rate / rng.standard_gamma(1.0)
+    variance = forest.numbers[VARIANCE]
+    step = 2.4 / math.sqrt(2.0 * count)  # given the leaves, the deviation is 1 / sqrt(2 count)
+    for _ in range(SCALE_STEPS):
+        proposed = variance * math.exp(2.0 * step * rng.standard_normal())
+        gain = -0.5 * count * math.log(proposed / variance)
+        gain -= 0.5 * squares * (1.0 / proposed - 1.0 / variance)
+        gain += log_scale_prior(proposed, prior) - log_scale_prior(variance, prior)
+        if math.log(max(rng.random(), 1e-300)) < gain:
+            variance = proposed
+    forest.numbers[VARIANCE] = variance
 
 
 @njit(cache=True, nogil=True)

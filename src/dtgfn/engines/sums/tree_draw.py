@@ -8,7 +8,8 @@ come to the same number, and acceptance to one.
 
 Only some columns are looked at: those that the current tree uses, and any other with probability
 ``q``. Drawing them is part of the step's own randomness, so the target becomes R x q^-(columns
-used) and every cut of the proposal is worth 1 / q more (``log_tilt``); a column used twice pays it back.
+used) and every cut of the proposal is worth 1 / q more (``log_tilt``); a column used twice pays it
+back.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Scratch(NamedTuple):
     """Memory of one chain's walks."""
 
     histogram: Floats  # [S, A, B, 3] of nodes that are waiting
-    root_histogram: Floats  # [A, B, 3] of the node that a walk begins at
+    root_histogram: Floats  # [A, B, 3] of the node that walks begin at
+    root_choice: Choice  # and what it may do, which is the same for all of them
     choice: Choice
     active: Int32s  # [F] features that are looked at, the first n_active
     waiting: Int32s  # [S] nodes
@@ -182,8 +184,8 @@ def walk_tree(
 ) -> float:
     """Weigh the subtree at ``start``, or draw a new one there; return its log (R / P_F).
 
-    ``scratch.root_histogram`` is that of ``start``. A tree that is drawn has no nodes below
-    ``start`` yet.
+    ``scratch.root_histogram`` and ``root_choice`` are those of ``start``. A tree that is drawn has
+    no nodes below ``start`` yet.
     """
     n_slots = scratch.free.shape[0]
     for s in range(n_slots - 1):
@@ -202,15 +204,16 @@ def walk_tree(
         n_waiting -= 1
         node, slot = scratch.waiting[n_waiting], scratch.slot[n_waiting]
         depth = tree.depth[node]
-        log_total = weigh_node(
-            scratch.histogram[slot], scratch.active, n_active, tree.sums[node], depth,
-            variance, log_tilt, table, scratch.choice,
-        )  # fmt: skip
-        value += log_total
+        choice = scratch.root_choice
+        if node != start:
+            choice = scratch.choice
+            weigh_node(
+                scratch.histogram[slot], scratch.active, n_active, tree.sums[node], depth,
+                variance, log_tilt, table, choice,
+            )  # fmt: skip
+        value += choice.total[0]
         if drawing:
-            at, cut = draw_choice(
-                log_total, depth, scratch.active, n_active, table, scratch.choice, rng
-            )
+            at, cut = draw_choice(depth, scratch.active, n_active, table, choice, rng)
             room = tree.size[0] + 2 <= tree.feature.shape[0]
             if at != STOP and not room:
                 return -np.inf  # a tree of so many nodes is never accepted
@@ -326,6 +329,10 @@ def redraw_tree(
     add_histogram(
         table.codes, tree.order, tree.begin[start], tree.end[start],
         scratch.active, n_active, row_precision, row_pull, root,
+    )  # fmt: skip
+    weigh_node(
+        root, scratch.active, n_active, tree.sums[start], tree.depth[start],
+        variance, log_tilt, table, scratch.root_choice,
     )  # fmt: skip
     before = walk_tree(
         tree,

@@ -111,8 +111,10 @@ class RowExplorer {
   }
 
   usedColumns() {
-    const tests = [...(this.report.forest?.tests ?? [])];
-    for (const tree of this.report.trees)
+    const { forest, trees, columns } = this.report;
+    if (!forest && !trees.length) return new Set(columns.keys()); // sums of trees ask about all
+    const tests = [...(forest?.tests ?? [])];
+    for (const tree of trees)
       tests.push(...tree.nodes.flatMap((node) => node.test ?? []));
     return new Set(tests.map((test) => test.column));
   }

@@ -59,9 +59,11 @@ function answerClasses(forest, values) {
 
 function answerNumbers(forest, values) {
   const { sums, reached } = leafSums(forest, values);
-  const [mean, noise, within] = sums;
+  const [mean, noisy, within] = sums;
+  const sharpness = forest.sharpness ?? 1;
   const between = reached.reduce((sum, [weight, leaf]) => sum + weight * (leaf[0] - mean) ** 2, 0);
-  const model = within + between;
+  const noise = noisy / sharpness;
+  const model = (within + between) / sharpness;
   return { prediction: mean, uncertainty: { total: noise + model, noise, model } };
 }
 

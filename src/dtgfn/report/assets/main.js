@@ -85,6 +85,7 @@ function start() {
     answers && explorerSection(report, browser),
     sizesSection(report),
     importancesSection(report),
+    dependenceSection(report),
     coOccurrenceSection(report),
     historySection(report),
     heldOutSection(report),

@@ -55,6 +55,21 @@ const MEASURES = {
   ],
 };
 
+// Of sums of trees, where nearly every column is used by some tree.
+const MEASURES_OF_SUMS = {
+  splits: ["Share of splits", "The column's part in all splits of a sum", "90 % of the draws"],
+  share: [
+    "Share of gain",
+    "The column's part in how much splits make the trees vary over training rows",
+    "90 % of the draws",
+  ],
+  gain: [
+    "Gain",
+    "Variance over training rows that the column's splits give the trees",
+    "90 % of the draws",
+  ],
+};
+
 function importanceTable(importances, measure) {
   const values = importances.flatMap((row) => [
     row[measure],
@@ -113,13 +128,14 @@ function switcher(label, choices, paint) {
 
 function importancesSection({ importances, n_importances: all }) {
   if (!importances?.length) return null;
+  const measures = "splits" in importances[0] ? MEASURES_OF_SUMS : MEASURES;
   const spans = importances.some((row) => row.inclusion_low !== null);
   const explained = (key) =>
-    `${MEASURES[key][1]}${spans ? `; the line spans ${MEASURES[key][2]}` : ""}.`;
-  const keys = Object.keys(MEASURES);
-  const used = importances.map((row) => row.inclusion);
+    `${measures[key][1]}${spans ? `; the line spans ${measures[key][2]}` : ""}.`;
+  const keys = Object.keys(measures);
+  const used = importances.map((row) => row[keys[0]]);
   if (Math.min(...used) === Math.max(...used)) keys.reverse(); // use alone says nothing then
-  const names = Object.fromEntries(keys.map((key) => [key, MEASURES[key][0]]));
+  const names = Object.fromEntries(keys.map((key) => [key, measures[key][0]]));
   const left = (all ?? importances.length) - importances.length;
   return section(
     "importances",

@@ -1,0 +1,106 @@
+"""Sums of trees in model files: what is known of a fit comes back, lies are refused."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from model_parts import read_parts, write_parts
+
+from dtgfn import DTGFNRegressor, StorageError, load, save
+from dtgfn.storage import limits
+
+pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
+FEW = {"n_summed": 3, "n_chains": 2, "n_sweeps": 9, "n_draws": 6}
+SUM = {"ensemble": "sum", "random_state": 0, "time_budget": None, "options": FEW}
+X = pd.DataFrame({"a": np.arange(12.0), "b": ["u", "v", None] * 4})
+NUMBERS = np.arange(12.0) % 5
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "m.dtgfn"
+    save(DTGFNRegressor(**SUM, max_depth=2).fit(X, NUMBERS), path)
+    return path
+
+
+def test_what_is_known_of_a_fit_comes_back(saved):
+    fitted, again = DTGFNRegressor(**SUM, max_depth=2).fit(X, NUMBERS), load(saved)
+    assert again.get_params() == fitted.get_params()
+    ours, theirs = again.posterior_, fitted.posterior_
+    assert repr(ours) == repr(theirs)
+    assert ours.history == theirs.history
+    assert ours.diagnostics.keys() == theirs.diagnostics.keys()
+    for name in ("chain", "noise", "leaf_scale", "offset", "column_use"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+
+
+def test_a_file_needs_no_torch(saved):
+    """Neither to load nor to predict."""
+    script = (
+        "import sys, dtgfn, pandas; model = dtgfn.load(sys.argv[1]); "
+        "model.predict(pandas.DataFrame({'a': [1.0], 'b': ['u']})); print('torch' in sys.modules)"
+    )
+    command = [sys.executable, "-c", script, str(saved)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def first(array, value):
+    changed = array.copy()
+    changed.flat[0] = value
+    return changed
+
+
+LIES = {
+    "no leaf is finite": ("summed.value", lambda a: a * np.nan, "no usable numbers"),
+    "endless leaves": ("summed.value", lambda a: np.full_like(a, 1e308), "more than a number"),
+    "values of fewer nodes": ("summed.value", lambda a: a[:, :-1], "no usable numbers"),
+    "values of fewer trees": ("summed.value", lambda a: a[:-1], "wrong length"),
+    "single precision": ("summed.value", lambda a: a.astype("f4"), "wrong type"),
+    "no noise": ("noise", lambda a: a * 0, "noise holds no usable numbers"),
+    "nan noise": ("noise", lambda a: first(a, np.nan), "noise holds no usable numbers"),
+    "noise of other draws": ("noise", lambda a: a[:-1], "wrong length"),
+    "a scale of nothing": ("leaf_scale", lambda a: -a, "leaf_scale holds no usable numbers"),
+    "no offset": ("offset", lambda a: a[:0], "wrong length"),
+    "an endless offset": ("offset", lambda a: a + np.inf, "offset holds no usable numbers"),
+    "another chain": ("chain", lambda a: a + 100, "chain that does not exist"),
+    "a feature beyond": ("summed.feature", lambda a: np.where(a >= 0, 99, a), "does not exist"),
+    "a cut beyond": ("summed.cut", lambda a: a + 1000, "cut is out of range"),
+    "a child of itself": ("summed.left", lambda a: np.where(a >= 0, 0, a), "out of range"),
+    "nodes without room": ("summed.n_nodes", lambda a: a + 1000, "more nodes than"),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_arrays_that_lie_are_refused(saved, tmp_path, name):
+    array, change, reason = LIES[name]
+    head, meta, arrays = read_parts(saved)
+    write_parts(tmp_path / "m", head, meta, arrays | {array: change(arrays[array])})
+    with pytest.raises(StorageError, match=reason):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"n_draws": 7}, "7 draws of 1 sums of 3 trees"),
+        ({"n_summed": 0}, "n_summed=0 is out of range"),
+        ({"n_draws": 2.5}, "n_draws=2.5"),
+        ({"engine": "exact"}, "lacks 'score'"),
+        ({"leaf": {"kind": "dirichlet", "n_classes": 2, "concentration": 0.1}}, "wrong length"),
+        ({"estimator": "DTGFNClassifier"}, "unknown parameter|do not fit its kind"),
+        ({"diagnostics": {}}, "lacks 'acceptance'"),
+    ],
+)
+def test_meta_data_that_lie_are_refused(saved, tmp_path, change, reason):
+    head, meta, arrays = read_parts(saved)
+    write_parts(tmp_path / "m", head, meta | change, arrays)
+    with pytest.raises(StorageError, match=reason):
+        load(tmp_path / "m")
+
+
+def test_draws_that_no_memory_could_add_up_are_refused(saved, monkeypatch):
+    monkeypatch.setattr(limits, "MOST_BYTES", 1000)
+    with pytest.raises(StorageError, match=r"needs .* for 6 draws, more than"):
+        load(saved)
