@@ -261,8 +261,14 @@ def without_gfr(table: ChainTable, seconds: float, seed: int) -> Traces:
     return sample_stochtree(table, seconds, seed, num_gfr=0)
 
 
+def ours_of_200(table: ChainTable, seconds: float, seed: int) -> Traces:
+    """Ours, with as many trees as others have by default."""
+    return sample_ours(table, seconds, seed, SumOptions(n_chains=CHAINS, n_summed=200))
+
+
 SAMPLERS: dict[str, Sampler] = {
     "ours": sample_ours,
+    "ours, 200 trees": ours_of_200,
     "stochtree": without_gfr,
     "stochtree, GFR start": with_gfr,
     "bartz": sample_bartz,
