@@ -10,8 +10,10 @@ from dtgfn_bench.studies.chain_samplers import Traces, join, sample_ours, target
 from dtgfn_bench.studies.mixing import look_at
 from dtgfn_bench.studies.mixing_tables import LOADERS, TEN, ChainTable, load_table
 from dtgfn_bench.studies.reporting import Report
+from sum_twins import Measure, make_table, n_splits, posterior
 
 from dtgfn.engines.sums.settings import SumOptions
+from dtgfn.trees.score import BranchingPrior
 
 OF_R = {"pima", "spam7", "glass", "boston", "diamonds"}
 SMALL = SumOptions(n_summed=3, n_chains=4)
@@ -93,7 +95,7 @@ def pretended(spread: float, shift: float):
         said = (
             shift + table.y_new[:, None] + spread * rng.normal(size=(4, 300, len(table.y_new), 1))
         )
-        return Traces(said, np.linspace(0, seconds, 300), np.full((4, 300), 0.5))
+        return Traces(said, np.linspace(0, seconds, 300), np.full((4, 300), 0.5), np.ones((4, 300)))
 
     return sample
 
@@ -116,6 +118,7 @@ def test_agreement_tells_how_far_samplers_are_apart(tmp_path, monkeypatch):
     monkeypatch.setattr(sums_agreement, "TABLES", ("friedman3",))
     monkeypatch.setattr(sums_agreement, "sample_ours", pretended(1.0, 0.0))
     monkeypatch.setattr(sums_agreement, "sample_stochtree", pretended(1.0, 2.0))
+    monkeypatch.setattr(sums_agreement, "compare_one_tree", lambda *_: None)
     report = Report("sums-agreement", "Title", "command", tmp_path)
     sums_agreement.run(report)
     ours, same, other = (line.split(" | ") for line in report.lines[-3:])
@@ -134,3 +137,19 @@ def test_both_are_told_the_same_prior():
     moved = sums_agreement.above_zero(table)
     assert moved.X.min() > 0
     np.testing.assert_allclose(np.argsort(moved.X, axis=0), np.argsort(table.X, axis=0))
+
+
+def test_sizes_of_one_tree_are_those_of_all_trees():
+    table = make_table(
+        sums_agreement.one_tree_table(12).X.astype(int) - 1,
+        prior=BranchingPrior(0.95, 2.0),
+        max_depth=2,
+    )
+    stop = np.log1p(-0.95 * (1.0 + np.arange(3)) ** -2)
+    precision = np.full(12, 1 / 3.0)
+    pull = precision * sums_agreement.one_tree_table(12).y
+    trees, probability = posterior(Measure(table._replace(log_stop=stop)), precision, pull, 0.3)
+    size = np.array([n_splits(tree) for tree in trees])
+    wanted = [probability[size == k].sum() for k in range(4)]
+    found = sums_agreement.sizes_listed(sums_agreement.one_tree_table(12), 3.0, 0.3, 2)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)

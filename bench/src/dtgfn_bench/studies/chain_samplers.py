@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,15 @@ class Traces:
         CPU seconds of all chains together when each draw was made.
     noise : float64 [chains, draws]
         Standard deviation of the noise of numbers; empty for classes.
+    splits : float64 [chains, draws]
+        Splits of a tree on average; empty where nobody asks.
 
     """
 
     said: Floats
     clock: Floats
     noise: Floats
+    splits: Floats = field(default_factory=lambda: np.empty(0))
 
 
 Sampler = Callable[[ChainTable, float, int], Traces]
@@ -87,7 +90,8 @@ def sample_ours(
     sums = np.stack([sums_of(chain.draws, codes) for chain in chains]) + setup.target.offset
     if isinstance(data.leaf, NormalLeaf):
         said = data.leaf.location + data.leaf.scale * sums
-        return Traces(said, clock, data.leaf.scale * np.array(noise))
+        splits = [[(draw.size.mean() - 1) / 2 for draw in chain.draws] for chain in chains]
+        return Traces(said, clock, data.leaf.scale * np.array(noise), np.array(splits))
     if table.n_classes > 2:
         return Traces(softmax(sums, axis=3), clock, np.empty(0))
     return Traces(np.concatenate([expit(-sums), expit(sums)], axis=3), clock, np.empty(0))
@@ -144,17 +148,19 @@ def sample_stochtree(table: ChainTable, seconds: float, seed: int, **params: Any
     every = max(int(np.ceil((share - start) / cost / MOST_DRAWS)), 1)
     n_draws = max(int((share - start) / (cost * every)), 4)
     seeds = np.random.SeedSequence(seed).generate_state(CHAINS * len(targets)) % 2**31
-    said, noise, used = [], [], 0.0
+    said, noise, splits, used = [], [], [], 0.0
     for k, each in enumerate(seeds):
         model, spent = fit(targets[k % len(targets)], n_draws, every, int(each))
         used += spent
         said.append(stochtree_says(model, table))
         if not table.is_of_classes:
             noise.append(np.sqrt(model.global_var_samples))
+            splits.append(stochtree_splits(model))
     begun = start * len(seeds)
     clock = begun + (used - begun) * np.arange(1, n_draws + 1) / n_draws
     shape = CHAINS, len(targets), *said[0].shape
-    return Traces(join(np.array(said).reshape(shape), table), clock, np.array(noise))
+    said_of_all = join(np.array(said).reshape(shape), table)
+    return Traces(said_of_all, clock, np.array(noise), np.array(splits))
 
 
 def fit_stochtree(
@@ -194,6 +200,13 @@ def stochtree_says(model: Any, table: ChainTable) -> Floats:
     scale = "probability" if table.is_of_classes else "linear"
     said = model.predict(table.X_new, type="posterior", terms="y_hat", scale=scale)
     return np.asarray(said, dtype=np.float64).reshape(len(table.X_new), -1).T
+
+
+def stochtree_splits(model: Any) -> Floats:
+    """Splits of a tree on average, in each draw."""
+    draws = model.forest_container_mean
+    leaves = [draws.num_forest_leaves(k) for k in range(draws.num_samples())]
+    return np.array(leaves) / draws.num_trees - 1.0
 
 
 def sample_bartz(table: ChainTable, seconds: float, seed: int) -> Traces:
