@@ -34,6 +34,8 @@ OURS = (
     "dtgfn-warm",
     "dtgfn-even",
 )
+SUMS = ("dtgfn-sum",)  # which have no number of trees to scale
+SHOWN = (*OURS, *SUMS)
 SCALING_NOTE = (
     "Every size is a fit of its own. Of all methods but one only the number of trees in the end "
     "changes; the paper's policy *trained on as many trees* has that number in each of its 100 "
@@ -44,7 +46,6 @@ SCALING_NOTE = (
 FORESTS = ("forest", "extra-trees", "xgboost", "catboost", "lightgbm")
 # The class shares shift too, so rivals that weigh classes evenly stand beside those that do not.
 OTHERS = (
-    "dtgfn-sum",
     "logistic",
     "logistic-balanced",
     "forest-balanced",
@@ -83,7 +84,7 @@ def cells(quick: bool) -> list[Cell]:
         methods = (*OURS, *FORESTS)
         chosen = seeds if n_trees == max(ENSEMBLE_SIZES) else seeds[:N_SCALED]
         found += method_cells("shift", shifts, methods, chosen, quick, variant, **changes)
-    return found + method_cells("shift", shifts, OTHERS, seeds, quick)
+    return found + method_cells("shift", shifts, (*OTHERS, *SUMS), seeds, quick)
 
 
 def of_size(records: Sequence[Record], n_trees: int) -> list[Record]:
@@ -110,12 +111,12 @@ def render(records: Sequence[Record]) -> list[Block]:
         ]
     blocks.append(_block(full, "out_log_loss", "Log loss out of distribution"))
     rivals = method_labels(RIVALS)
-    for name, label in method_labels(OURS).items():
+    for name, label in method_labels(SHOWN).items():
         heading = f"Paired, out of distribution: {label}"
         blocks.append(
             paired_block(full, "out_accuracy", name, rivals, label=label, heading=heading)
         )
-    blocks.append(seconds_block(full, LABELS, method_labels((*RIVALS, *OURS)), OURS))
+    blocks.append(seconds_block(full, LABELS, method_labels((*RIVALS, *SHOWN)), SHOWN))
     return [*blocks, *_scaling_blocks(records)]
 
 
@@ -125,7 +126,7 @@ def _block(
     heading: str,
     printed: Mapping[tuple[str, str], Printed] | None = None,
 ) -> Block:
-    names = (*RIVALS, *(("dt-gfn",) if printed else ()), *OURS)
+    names = (*RIVALS, *(("dt-gfn",) if printed else ()), *SHOWN)
     return comparison_block(
         records,
         metric,
@@ -134,7 +135,7 @@ def _block(
         printed or {},
         size=False,
         higher_is_better="loss" not in metric,
-        ours=OURS,
+        ours=SHOWN,
         heading=heading,
     )
 
