@@ -45,8 +45,7 @@ def told(error, work):
 
 PARAMETERS = [
     ({"inference": "exat"}, "inference='exat' is not known; give one of gfn, exact, mcmc, smc"),
-    ({"inference": None}, "inference=None is not known"),
-    ({"binning": "even"}, "binning is 'even', but must be one of 'uniform'"),
+    ({"binning": "even"}, "binning='even' is not known; give one of auto, uniform"),
     ({"split_penalty": "mld"}, "split_penalty='mld' is not a prior; give"),
     ({"split_penalty": -1}, "split_penalty=-1 is not a prior; give"),
     ({"max_depth": -1}, "max_depth=-1 is out of range; give a whole number from 0 to 30"),

@@ -209,7 +209,7 @@ VALUES = [
     (2, "--ensemble boost", "--ensemble boost is not known; give one of bags"),
     (2, "--weighting even", "--weighting even is not known; give one of importance"),
     (2, "--inference exat", "--inference exat is not known; give one of gfn, exact, mcmc, smc"),
-    (2, "--binning even", "--binning even is not known; give one of uniform"),
+    (2, "--binning even", "--binning even is not known; give one of auto, uniform"),
     (2, "--task regres", "--task regres is not known; give one of classify, regress, anomalies"),
     (2, "--test-size 2", "--test-size 2.0 is out of range; give a share between 0 and 1"),
     (2, "--test-size half", "--test-size is wrong: 'half' is not a number"),

@@ -80,6 +80,9 @@ def test_the_help_tells_the_defaults(flag):
     usual = told.get("classify") or told.get("regress") or told["anomalies"]
     others = {task: text for task, text in told.items() if text != usual}
     expected = "; ".join([usual, *(f"{text} for {task}" for task, text in others.items())])
+    if flag.name == "ensemble":  # a command shows a tree, if nothing else is asked for
+        assert (flag.default, expected) == ("none", "auto")
+        return
     assert flag.default == expected
     if flag.default != "none" and flag.read is not bool:
         value = flag.read(flag.default.split(";")[0])

@@ -217,7 +217,8 @@ def test_an_interrupted_training_is_kept_told_and_no_success(tmp_path, monkeypat
         assert f"dtgfn: interrupted: training ended early; {str(out)!r} holds" in done.stderr
         assert dtgfn("predict", out, table).returncode == 0
         out.unlink()
-    done = dtgfn(*line, *more, "--quiet", "--ensemble", "bags", "--n-bags", "3")
+    bags = ("--ensemble", "bags", "--n-bags", "3", "--inference", "gfn")
+    done = dtgfn(*line, *more, "--quiet", *bags)
     assert (done.returncode, out.exists()) == (130, False)  # the other bags are not there
 
 

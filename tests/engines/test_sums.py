@@ -13,8 +13,9 @@ from thoroughness import long_but
 from dtgfn.engines.contract import BudgetExceeded, Run
 from dtgfn.engines.convergence import effective_draws
 from dtgfn.engines.sums import engine
-from dtgfn.engines.sums.engine import infer_sums, make_setup
+from dtgfn.engines.sums.engine import infer_sums
 from dtgfn.engines.sums.settings import SumOptions
+from dtgfn.engines.sums.setup import make_setup
 from dtgfn.engines.sums.sweep import Prior
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.sum_prediction import SumPredictor

@@ -16,7 +16,7 @@ from dtgfn import DTGFNClassifier, DTGFNRegressor, diagnostics, explain
 from dtgfn.engines.contract import Run
 from dtgfn.engines.sums.engine import infer_sums
 from dtgfn.engines.sums.settings import SumOptions
-from dtgfn.trees.leaf_models import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import Rows, merge_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
@@ -158,14 +158,17 @@ def test_a_weight_of_two_is_a_row_twice_and_of_zero_none():
         np.testing.assert_allclose(*said, rtol=1e-9)
 
 
-def test_merged_rows_have_the_same_posterior():
+@pytest.mark.parametrize("of_classes", [True, False])
+def test_merged_rows_have_the_same_posterior(of_classes):
     """The engine itself: rows that are there four times, or once with a weight of four."""
     codes = np.arange(40, dtype=np.uint16)[:, None] // 4
-    every = Rows(codes, (codes[:, 0] // 5).astype(np.int32), np.ones(40))
+    target = (codes[:, 0] // 5).astype(np.int32) if of_classes else np.sin(codes[:, 0] / 2.0)
+    leaf = DirichletLeaf(2) if of_classes else NormalLeaf()
+    every = Rows(codes, target, np.ones(40))
     run = Run(column=np.zeros(1, dtype=np.int32), n_columns=1, n_jobs=1, random_state=0)
     long = SumOptions(n_summed=5, n_chains=4, n_sweeps=1500, n_draws=2000)
     said = [
-        dtgfn.SumPredictor(infer_sums(rows, DirichletLeaf(2), 3, run, long)).average(codes)
+        dtgfn.SumPredictor(infer_sums(rows, leaf, 3, run, long)).average(codes)
         for rows in (every, merge_rows(every))
     ]
     assert np.abs(said[0] - said[1]).max() < 0.06

@@ -8,6 +8,7 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats, Int64s
 from dtgfn.posterior.of_model import as_posterior
+from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.trees.batch import node_sums, route
 from dtgfn_bench.ours.classifiers import FittedEstimator
 
@@ -16,7 +17,7 @@ def draw_accuracy(fitted: Any, X: Floats, y: Int64s) -> float | None:
     """Mean accuracy of the trees of a sample, each alone; None where there is no sample.
 
     Trees count by their importance weights where the fit has them, else evenly.  Bags have
-    samples of their own rows, so they are left out.
+    samples of their own rows, and sums no single trees, so they are left out.
     """
     if isinstance(fitted, FittedEstimator):
         return _of_estimator(fitted, X, y)
@@ -25,7 +26,8 @@ def draw_accuracy(fitted: Any, X: Floats, y: Int64s) -> float | None:
 
 def _of_estimator(fitted: FittedEstimator, X: Floats, y: Int64s) -> float | None:
     model = fitted.model
-    if fitted.tree is not None or model.ensemble is not None:
+    found = model.posterior_
+    if fitted.tree is not None or isinstance(found, SumPosterior) or found.is_bagged:
         return None
     posterior = as_posterior(model)
     trees, rows, leaf_model = posterior.trees, posterior.rows, posterior.score.leaf

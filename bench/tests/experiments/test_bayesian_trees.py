@@ -29,7 +29,7 @@ def test_printed_figures_stand_beside_drawn_trees_of_samplers_and_the_mixture():
 
 def test_every_method_has_five_seeds_on_both_readings():
     found = cells(False)
-    assert len(found) == len({str(cell) for cell in found}) == 11 * 4 * 2 * 5
+    assert len(found) == len({str(cell) for cell in found}) == 12 * 4 * 2 * 5
 
 
 @pytest.mark.parametrize("weighting", ["importance", "uniform"])

@@ -142,13 +142,15 @@ def weights(text: str) -> str | dict[str, float]:
 
 
 FLAGS = (
-    Flag("inference", str, RUN, "gfn; smc for anomalies", "How to infer: gfn trains a GFlowNet,"
-         " exact sums over all trees, mcmc and smc are samplers.", ENGINES),
+    Flag("inference", OrNone(str), RUN, "none; smc for anomalies", "How to infer: gfn trains a "
+         "GFlowNet, exact sums over all trees, mcmc and smc are samplers; none is gfn, with bags "
+         "smc.", ENGINES),
     Flag("max_depth", int_or_auto, MODEL, "5; 6 for anomalies",
          "Edges on a tree's longest path; auto with --ensemble bags."),
     Flag("n_thresholds", parse_int, MODEL, "99; 31 for anomalies", "Thresholds tried per column."),
-    Flag("binning", str, MODEL, "uniform", "Where the thresholds lie: evenly over the range, at "
-         "quantiles, or between neighbouring values.", ("uniform", "quantile", "midpoint")),
+    Flag("binning", str, MODEL, "auto", "Where the thresholds lie: evenly over the range, at "
+         "quantiles, or between neighbouring values; auto is quantile for ensembles, else uniform.",
+         ("auto", "uniform", "quantile", "midpoint")),
     Flag("split_penalty", penalty, MODEL, "mdl", "Prior over trees: mdl, paper, nats per split, "
          "bcart, bcart:base,decay as in bcart:0.95,0.5, or auto, by evidence."),
     Flag("temperature", OrNone(number_or_name), MODEL, "1.0; none for anomalies",
@@ -164,7 +166,8 @@ FLAGS = (
     Flag("class_weight", OrNone(weights), LEAVES, "none",
          "balanced, or a weight for each class, as in yes=3,no=1 (classes)."),
     Flag("ensemble", OrNone(str), LEAVES, "none", "bags averages posteriors of resampled rows and "
-         "columns instead, sum samples sums of trees.", ENSEMBLES),
+         "columns instead, sum samples sums of trees; auto is sum, unless only single trees have "
+         "what else is set.", (*ENSEMBLES, "auto")),
     Flag("n_bags", OrNone(parse_int), LEAVES, "200", "Bags of rows and columns (--ensemble bags).",
          option_of=("classify", "regress")),
     Flag("n_summed", parse_int, SUMS, "50", "Trees in a sum.", option_of=("classify", "regress")),
@@ -172,7 +175,7 @@ FLAGS = (
          option_of=tuple(TASKS)),
     Flag("n_sweeps", parse_int, SUMS, "200", "How often each chain draws every tree; of "
          "--inference smc the sweeps.", option_of=tuple(TASKS)),
-    Flag("n_draws", parse_int, SUMS, "200", "Sums to keep from all chains together.",
+    Flag("n_draws", parse_int, SUMS, "80", "Sums to keep from all chains together.",
          option_of=("classify", "regress")),
     Flag("weighting", str, LEAVES, "importance", "How sampled trees are averaged.",
          ("importance", "uniform", "posterior")),

@@ -91,7 +91,7 @@ def infer_sum_prepared(
             n_jobs=n_jobs,
             progress=progress,
         )
-        # A weight of 2 is a row that is there twice, to the last bit.
+        # So that a weight of 2 and a row that is there twice give the same chains.
         posterior = infer_sums(merge_rows(data.rows), data.leaf, max_depth, run, options)
     warn_of_chains(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)

@@ -153,6 +153,7 @@ def _with_moved(params: dict[str, Any]) -> dict[str, Any]:
     if "n_bags" in params:
         n_bags = params["n_bags"]
         params = {name: value for name, value in params.items() if name != "n_bags"}
+        params |= {"ensemble": None}  # there was no other
         if n_bags is not None:
             options = {**(params["options"] or {}), "n_bags": n_bags}
             params |= {"ensemble": "bags", "options": options}

@@ -26,7 +26,7 @@ TABLES = ("iris", "wine", "breast-cancer-original", "raisin")
 READINGS = ("released", "stated")
 OUR_TREES = ("dtgfn-tree", "dtgfn-tree-paper")
 OUR_SAMPLES = ("dtgfn", "dtgfn-paper")
-OURS = (*OUR_TREES, *OUR_SAMPLES, "dtgfn-bagged")
+OURS = (*OUR_TREES, *OUR_SAMPLES, "dtgfn-bagged", "dtgfn-sum")
 SAMPLERS = ("bcart-ensemble", "smc-ensemble", "wu-ensemble", "hmc-df", "hmc-dfi")
 RIVALS = (*SAMPLERS, "dcc-tree")
 DRAWN = "{}, one drawn tree"  # the name of a sampler's row when its trees answer alone
@@ -115,7 +115,7 @@ def _rows() -> dict[str, str]:
         **{name: f"{alone[name]}, average" for name in SAMPLERS},
         "dcc-tree": labels["dcc-tree"],
         **{name: f"{labels[name]}, average" for name in OUR_SAMPLES},
-        "dtgfn-bagged": labels["dtgfn-bagged"],
+        **{name: labels[name] for name in ("dtgfn-bagged", "dtgfn-sum")},
     }
 
 

@@ -19,6 +19,7 @@ from dtgfn_bench.paper import ENSEMBLES
 OURS = (
     "dtgfn",
     "dtgfn-auto",
+    "dtgfn-sum",
     "dtgfn-bagged",
     "dtgfn-bagged-deep",
     "dtgfn-exact",

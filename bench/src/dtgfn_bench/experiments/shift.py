@@ -44,6 +44,7 @@ SCALING_NOTE = (
 FORESTS = ("forest", "extra-trees", "xgboost", "catboost", "lightgbm")
 # The class shares shift too, so rivals that weigh classes evenly stand beside those that do not.
 OTHERS = (
+    "dtgfn-sum",
     "logistic",
     "logistic-balanced",
     "forest-balanced",

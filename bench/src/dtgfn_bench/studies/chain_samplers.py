@@ -21,8 +21,9 @@ from dtgfn.data.binning import encode
 from dtgfn.data.tables import as_table
 from dtgfn.data.thresholds import Binning
 from dtgfn.engines.sums.chain import Draw, SumChain, make_workspace, start_chain
-from dtgfn.engines.sums.engine import compile_loops, make_setup, stack
+from dtgfn.engines.sums.engine import compile_loops, stack
 from dtgfn.engines.sums.settings import SumOptions
+from dtgfn.engines.sums.setup import make_setup
 from dtgfn.engines.sums.sweep import NOISE, advance
 from dtgfn.inference.training_data import make_training_data
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf

@@ -43,7 +43,8 @@ def rivals(seed: int) -> dict[str, Any]:
         "time_budget": None,
     }
     return {
-        "dtgfn, gfn": DTGFNRegressor(random_state=seed, **ours),
+        "dtgfn, sums": DTGFNRegressor(random_state=seed, n_jobs=1),
+        "dtgfn, gfn": DTGFNRegressor(inference="gfn", random_state=seed, **ours),
         "dtgfn, mcmc": DTGFNRegressor(inference="mcmc", random_state=seed, **ours),
         "dtgfn, bags": DTGFNRegressor(**bags, random_state=seed, n_jobs=1),
         "dtgfn, bags, part of the columns": DTGFNRegressor(

@@ -27,8 +27,8 @@ import numpy as np
 from dtgfn._support.arrays import Floats
 from dtgfn.data.tables import as_table
 from dtgfn.engines.convergence import split_r_hat
-from dtgfn.engines.sums.engine import make_setup
 from dtgfn.engines.sums.settings import SumOptions
+from dtgfn.engines.sums.setup import make_setup
 from dtgfn.inference.training_data import make_training_data
 from dtgfn.trees.leaf_models import NormalLeaf
 from dtgfn_bench.studies.chain_samplers import (

@@ -11,43 +11,31 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
-from scipy.stats import chi2
 
-from dtgfn._support.arrays import Floats, Int32s
-from dtgfn._support.json_values import none_if_nan
 from dtgfn._support.memory import available_memory, gigabytes
 from dtgfn._support.parallel import Deadline, count_threads, run_round_robin
 from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
-from dtgfn.engines.convergence import effective_draws, split_r_hat
+from dtgfn.engines.sums.agreement import WARM_UP, diagnose, make_history, tell_agreement
 from dtgfn.engines.sums.chain import (
     Draw,
     Setup,
     SumChain,
-    likely_active,
     memory_of,
     start_chain,
 )
-from dtgfn.engines.sums.node_choice import SumTable
+from dtgfn.engines.sums.checkpoint import ROUND, Saver
 from dtgfn.engines.sums.settings import SumOptions
-from dtgfn.engines.sums.sweep import CLASSES, NOISE, NUMBERS, VARIANCE, Moves, Prior, Target
+from dtgfn.engines.sums.setup import make_setup
+from dtgfn.engines.sums.sweep import NOISE, VARIANCE
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
-from dtgfn.trees.score import BranchingPrior, Rows
+from dtgfn.trees.score import Rows
 from dtgfn.trees.summed_trees import SummedTrees, stack_draws
 
-WARM_UP = 1 / 3  # of a chain that is not kept
-TWIGS = 0.5  # of the proposals that are of a subtree
-FEW_COLUMNS = 8  # that a proposal looks at, at least
-MOST_COLUMNS = 48  # and, on average, at most
-NOISE_SHAPE, NOISE_LEVEL = 3.0, 0.9  # BART's: so firm, P(noise < that of a linear fit)
-SPREAD = {NUMBERS: 1.0, CLASSES: 2.5}  # prior scale of all leaves of a row together
-SCALE_FREEDOM = 3.0  # of the half-t prior of the leaf scale
-LONGEST = 1e3  # rows per column where a linear fit says nothing
-HISTORY = 40
 REPORT_EVERY = 1.0  # seconds between looks at how chains agree
 
 
@@ -92,108 +80,9 @@ def infer_sums(
     rng = np.random.default_rng(run.random_state)
     seeds = rng.integers(0, 2**63, size=options.n_chains)
     chains = [start_chain(setup, int(seed)) for seed in seeds]
-    stopped = run_chains(chains, options.n_sweeps, deadline, run)
+    saver = None if options.checkpoint is None else Saver(options.checkpoint, chains, options)
+    stopped = run_chains(chains, options.n_sweeps, deadline, run, saver)
     return collect(chains, rows, leaf, run, options, deadline.used, stopped)
-
-
-def make_setup(
-    rows: Rows,
-    leaf: DirichletLeaf | NormalLeaf,
-    max_depth: int,
-    column: Int32s,
-    options: SumOptions,
-) -> Setup:
-    """Lay out what all chains share; features that do not vary are left out of no tree's reach."""
-    n_codes = rows.codes.max(axis=0, initial=0).astype(np.int32) + 1
-    narrow = np.uint8 if n_codes.max(initial=1) <= 256 else np.uint16
-    varying = (rows.codes != rows.codes[:1]).any(axis=0)
-    present, per_column = np.unique(column[varying], return_counts=True)
-    log_stop, log_split = BranchingPrior(*options.tree_prior).node_terms(max_depth)
-    # A column is as probable as any other, and so is each of its features.
-    width = np.ones(int(column.max(initial=0)) + 1)
-    width[present] = per_column
-    log_feature = np.where(
-        varying, -math.log(max(len(present), 1)) - np.log(width[column]), -np.inf
-    )
-    table = SumTable(
-        codes=np.ascontiguousarray(rows.codes.astype(narrow)),
-        n_codes=n_codes,
-        column=column.astype(np.int32),
-        log_feature=log_feature,
-        log_stop=log_stop,
-        log_split=log_split,
-        uniform_cuts=True,
-        max_depth=max_depth,
-    )
-    target, n_sums = make_target(rows, leaf)
-    share = column_share(len(present))
-    return Setup(
-        table=table,
-        target=target,
-        prior=make_prior(rows, target, options),
-        moves=Moves(TWIGS, share),
-        n_sums=n_sums,
-        n_summed=options.n_summed,
-        most_active=max(likely_active(np.bincount(column), share), 1),
-    )
-
-
-def column_share(n_columns: int) -> float:
-    """Share of the columns that a proposal looks at: half of few, a fixed number of many."""
-    wanted = min(max(0.5 * n_columns, FEW_COLUMNS), MOST_COLUMNS)
-    return min(wanted / max(n_columns, 1), 1.0)
-
-
-def make_target(rows: Rows, leaf: DirichletLeaf | NormalLeaf) -> tuple[Target, int]:
-    """What the sums add up to, and how many sums there are."""
-    n = len(rows.weight)
-    if isinstance(leaf, NormalLeaf):
-        number, label = np.asarray(rows.target, dtype=np.float64), np.zeros(n, dtype=np.int32)
-        return Target(NUMBERS, number, label, rows.weight, np.zeros(1)), 1
-    label = np.asarray(rows.target, dtype=np.int32)
-    counts = np.bincount(label, weights=rows.weight, minlength=leaf.n_classes) + 0.5
-    log_share = np.log(counts / counts.sum())
-    if leaf.n_classes <= 2:
-        offset = np.array([log_share[-1] - log_share[0]])
-        return Target(CLASSES, np.zeros(n), label, rows.weight, offset), 1
-    return Target(CLASSES, np.zeros(n), label, rows.weight, log_share), leaf.n_classes
-
-
-def make_prior(rows: Rows, target: Target, options: SumOptions) -> Prior:
-    """Priors of noise and leaf scale, set from the data as BART sets them.
-
-    The noise variance is inverse gamma of 3 degrees of freedom, below that of a linear fit with
-    probability 0.9.
-    """
-    scale = SPREAD[target.kind] / math.sqrt(options.n_summed)
-    rate = 1.0
-    if target.kind == NUMBERS:
-        rate = linear_noise(rows) * chi2.ppf(1 - NOISE_LEVEL, NOISE_SHAPE) / 2
-    return Prior(
-        noise_shape=NOISE_SHAPE / 2,
-        noise_rate=rate,
-        scale=scale if options.leaf_scale is None else options.leaf_scale,
-        freedom=SCALE_FREEDOM,
-        fixed_scale=options.leaf_scale is not None,
-        fixed_noise=False,
-    )
-
-
-def linear_noise(rows: Rows) -> float:
-    """Residual variance of a ridge regression of the target on codes; 1 where rows are too few."""
-    d = rows.codes.shape[1]
-    if rows.weight.sum() < 2 * d + 10:
-        return 1.0
-    codes = rows.codes[: int(LONGEST) * d].astype(np.float64)
-    some = slice(0, len(codes))
-    root = np.sqrt(rows.weight[some])[:, None]
-    codes = (codes - codes.mean(axis=0)) / np.maximum(codes.std(axis=0), 1e-9)
-    design = np.hstack([np.ones((len(codes), 1)), codes]) * root
-    wanted = rows.target[some] * root[:, 0]
-    gram = design.T @ design + 1e-3 * np.eye(d + 1)
-    residual = wanted - design @ np.linalg.solve(gram, design.T @ wanted)
-    freedom = rows.weight[some].sum() - d - 1
-    return float(np.clip(residual @ residual / max(freedom, 1.0), 1e-6, 1.0))
 
 
 def check_memory(setup: Setup, options: SumOptions) -> None:
@@ -221,8 +110,17 @@ def compile_loops(
         pass
 
 
-def run_chains(chains: list[SumChain], n_sweeps: int | None, deadline: Deadline, run: Run) -> str:
-    """Let all chains make their sweeps until the deadline is over; tell what ended them."""
+def run_chains(
+    chains: list[SumChain],
+    n_sweeps: int | None,
+    deadline: Deadline,
+    run: Run,
+    saver: Saver | None = None,
+) -> str:
+    """Let all chains make their sweeps until the deadline is over; tell what ended them.
+
+    With a ``saver`` they wait for each other now and then, and are saved while they stand still.
+    """
     looked = time.monotonic()
     detail = ""
 
@@ -233,14 +131,20 @@ def run_chains(chains: list[SumChain], n_sweeps: int | None, deadline: Deadline,
             looked, detail = time.monotonic(), tell_agreement(chains)
         run.progress("drawing sums", min(max(deadline.share, by_sweeps), 1.0), detail)
 
-    try:
+    def run_to(sweeps: int | None) -> None:
         run_round_robin(
-            [chain.chunks(n_sweeps, deadline.halted) for chain in chains],
+            [chain.chunks(sweeps, deadline.halted) for chain in chains],
             n_jobs=count_threads(run.n_jobs),
             deadline=deadline,
             enough=lambda: all(chain.draws for chain in chains),
             on_progress=show_progress,
         )
+
+    try:
+        if saver is None:
+            run_to(n_sweeps)
+        else:
+            run_in_rounds(chains, n_sweeps, deadline, run_to, saver)
     except KeyboardInterrupt:
         if not any(chain.draws for chain in chains):
             raise
@@ -254,26 +158,24 @@ def run_chains(chains: list[SumChain], n_sweeps: int | None, deadline: Deadline,
     return "all sweeps were made" if finished else "time_budget"
 
 
-def tell_agreement(chains: list[SumChain]) -> str:
-    """How the chains are doing, in a few words."""
-    counts = np.sum([chain.forest.counts for chain in chains], axis=0)
-    text = f"acceptance {counts[:, 1].sum() / max(counts[:, 0].sum(), 1):.2f}"
-    trace = watched_trace(chains)
-    if trace.shape[1] >= 8:
-        text += f", R-hat {np.nanmax([split_r_hat(t) for t in np.moveaxis(trace, 2, 0)]):.2f}"
-    return text
-
-
-def watched_trace(chains: list[SumChain]) -> Floats:
-    """What is said of the watched rows [chains, draws, S x W], where all chains have draws."""
-    kept = [list(chain.kept(WARM_UP)) for chain in chains if chain.draws]
-    n_draws = min(len(draws) for draws in kept) if kept else 0
-    if not n_draws:
-        return np.zeros((len(chains), 0, 1))
-    trace = np.array([[draw.watched for draw in draws[-n_draws:]] for draws in kept])
-    if trace.shape[2] > 1:  # of many classes only what they say together is known
-        trace = softmax(trace + chains[0].setup.target.offset[:, None], axis=2)
-    return trace.reshape(*trace.shape[:2], -1)
+def run_in_rounds(
+    chains: list[SumChain],
+    n_sweeps: int | None,
+    deadline: Deadline,
+    run_to: Callable[[int], None],
+    saver: Saver,
+) -> None:
+    """Take up what was saved, go on from round to round, and save all chains after each."""
+    saver.begin()
+    done = min(chain.sweeps for chain in chains)
+    while (n_sweeps is None or done < n_sweeps) and not deadline.is_over:
+        goal = (done // ROUND + 1) * ROUND
+        run_to(goal if n_sweeps is None else min(goal, n_sweeps))
+        reached = min(chain.sweeps for chain in chains)
+        if reached < goal and reached != n_sweeps:
+            return  # time ended the round: the file keeps the last one
+        done = reached
+        saver.save()
 
 
 def collect(
@@ -329,49 +231,3 @@ def stack(draws: list[Draw]) -> SummedTrees:
     return stack_draws(
         size, padded("feature", -1), padded("cut", 0), padded("left", -1), padded("value", 0.0)
     )
-
-
-def diagnose(chains: list[SumChain], seconds: float, stopped: str) -> dict[str, Any]:
-    """Acceptance, and whether the chains agree on what they say of the watched rows."""
-    counts = np.sum([chain.forest.counts for chain in chains], axis=0)
-    trace = watched_trace(chains)
-    each = np.moveaxis(trace, 2, 0)
-    enough = trace.shape[1] >= 4
-    r_hat = np.array([split_r_hat(t) for t in each]) if enough else np.array([math.nan])
-    ess = np.array([effective_draws(t) for t in each]) if enough else np.array([math.nan])
-    return {
-        "acceptance": {
-            name: float(taken / proposed) if proposed else 0.0
-            for name, (proposed, taken) in zip(("tree", "twig"), counts, strict=True)
-        },
-        "sweeps_per_chain": [chain.sweeps for chain in chains],
-        "r_hat_mean": _known(np.nanmean, r_hat),
-        "r_hat_largest": _known(np.nanmax, r_hat),
-        "ess_mean": _known(np.nanmean, ess),
-        "ess_smallest": _known(np.nanmin, ess),
-        "recorded_draws": int(trace.shape[0] * trace.shape[1]),
-        "stopped_because": stopped,
-        "seconds": seconds,
-    }
-
-
-def _known(summary: Any, values: Floats) -> float | None:
-    return None if np.isnan(values).all() else none_if_nan(float(summary(values)))
-
-
-def make_history(chains: list[SumChain]) -> list[dict[str, Any]]:
-    """Noise, leaf scale and size of the trees in each part of the run, over all chains."""
-    shortest = min(len(chain.draws) for chain in chains)
-    interval = chains[0].interval
-    history = []
-    for k in np.unique(np.linspace(0, shortest - 1, HISTORY).round().astype(int)):
-        draws = [chain.draws[k] for chain in chains]
-        history.append(
-            {
-                "sweep": int((k + 1) * interval),
-                "noise": float(np.mean([math.sqrt(draw.numbers[NOISE]) for draw in draws])),
-                "leaf_scale": float(np.mean([math.sqrt(draw.numbers[VARIANCE]) for draw in draws])),
-                "mean_splits": float(np.mean([(draw.size.mean() - 1) / 2 for draw in draws])),
-            }
-        )
-    return history

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from dtgfn._support.checks import check_count, check_integer, check_range
@@ -35,6 +36,9 @@ class SumOptions:
         freedom with scale 1 / sqrt(M) for numbers and 2.5 / sqrt(M) for classes.
     memory_budget : float or None
         Bytes that the chains may take; None is half of what is free.
+    checkpoint : str, Path or None
+        File that the chains are saved to every 20 sweeps, and taken up from if it exists: a run
+        that was killed ends as if it had not been.
 
     """
 
@@ -45,6 +49,7 @@ class SumOptions:
     tree_prior: tuple[float, float] = (0.95, 2.0)
     leaf_scale: float | None = None
     memory_budget: float | None = None
+    checkpoint: str | Path | None = None
 
     def __post_init__(self) -> None:
         check_integer("n_summed", self.n_summed, 1, MOST_SUMMED)
@@ -57,6 +62,10 @@ class SumOptions:
             check_range("leaf_scale", self.leaf_scale, 1e-9, 1e9)
         if self.memory_budget is not None:
             check_range("memory_budget", self.memory_budget, 1.0, 1e18)
+        if not isinstance(self.checkpoint, str | Path | None):
+            raise ValueError(
+                f"checkpoint={self.checkpoint!r} is not a file name; give one, or None."
+            )
 
 
 OPTION_NAMES = tuple(SumOptions.__dataclass_fields__)

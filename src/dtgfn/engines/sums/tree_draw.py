@@ -287,7 +287,9 @@ def copy_without(tree: GrownTree, pruned: int, out: GrownTree) -> int:
 
 @njit(cache=True, nogil=True)
 def locate_rows(tree: GrownTree, table: SumTable) -> None:
-    """Bring the rows of a tree's splits into its segments."""
+    """Bring the rows of a tree's splits into its segments, whatever tree was there before."""
+    for row in range(tree.order.shape[0]):
+        tree.order[row] = row
     tree.begin[0], tree.end[0], tree.depth[0] = 0, table.codes.shape[0], 0
     for node in range(tree.size[0]):
         if tree.feature[node] != LEAF:
