@@ -15,12 +15,12 @@ from dtgfn.engines.contract import BudgetExceeded, Run
 from dtgfn.engines.sums import engine
 from dtgfn.engines.sums.engine import infer_sums
 from dtgfn.engines.sums.settings import SumOptions
-from dtgfn.engines.sums.setup import make_setup
+from dtgfn.engines.sums.setup import linear_noise, make_setup
 from dtgfn.engines.sums.sweep import Prior
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.sum_prediction import SumPredictor
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
-from dtgfn.trees.score import Rows
+from dtgfn.trees.score import Rows, merge_rows
 
 KINDS: dict[str, DirichletLeaf | NormalLeaf] = {
     "numbers": NormalLeaf(location=0.0, scale=1.0),
@@ -220,3 +220,12 @@ def test_the_noise_prior_knows_how_well_a_line_fits():
         prior: Prior = make_setup(rows, KINDS["numbers"], 3, COLUMN, SumOptions()).prior
         rates.append(prior.noise_rate)
     assert math.isclose(rates[0] / rates[1], 0.01, rel_tol=0.3)
+
+
+def test_the_noise_of_a_linear_fit_does_not_depend_on_the_order_of_rows():
+    """Merged rows are sorted: of a long table the first ones are no sample."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 100, (20_000, 2)).astype(np.uint16)
+    target = np.where(codes[:, 0] < 30, 0.0, rng.normal(size=20_000))
+    rows = Rows(codes, target / target.std(), np.ones(20_000))
+    assert linear_noise(merge_rows(rows)) == pytest.approx(linear_noise(rows), rel=0.1)

@@ -112,8 +112,9 @@ def linear_noise(rows: Rows) -> float:
     d = rows.codes.shape[1]
     if rows.weight.sum() < 2 * d + 10:
         return 1.0
-    codes = rows.codes[: LONGEST * d].astype(np.float64)
-    some = slice(0, len(codes))
+    every = -(-len(rows.codes) // (LONGEST * max(d, 1)))  # equal rows are merged, so sorted
+    some = slice(0, None, max(every, 1))
+    codes = rows.codes[some].astype(np.float64)
     root = np.sqrt(rows.weight[some])[:, None]
     codes = (codes - codes.mean(axis=0)) / np.maximum(codes.std(axis=0), 1e-9)
     design = np.hstack([np.ones((len(codes), 1)), codes]) * root
