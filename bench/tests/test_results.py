@@ -1,0 +1,21 @@
+"""The records at hand: each says which code measured it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+RESULTS = Path(__file__).parents[2] / "results"
+FILES = sorted(RESULTS.glob("**/*.jsonl"))
+
+
+def test_there_are_records():
+    assert FILES
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_record_names_the_commit_that_measured_it(path):
+    for line in path.read_text().splitlines():
+        assert json.loads(line).get("commit"), line[:200]
