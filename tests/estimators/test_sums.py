@@ -191,3 +191,10 @@ def test_what_means_nothing_for_sums_is_refused():
             DTGFNClassifier(**SUM, **given).fit(X, LABELS)
     with pytest.raises(ValueError, match="'n_tree' is not an option of ensemble='sum'"):
         DTGFNClassifier(**{**SUM, "options": {"n_tree": 5}}).fit(X, LABELS)
+
+
+@pytest.mark.parametrize("odd", [{"temperature": 2.0}, {"engine": "exact"}, {"n_trees": 5}])
+def test_infer_refuses_what_a_sum_has_no_use_for(odd):
+    name = next(iter(odd))
+    with pytest.raises(ValueError, match=f"{name}=.* is for single trees and bags, not for"):
+        dtgfn.infer(X, LABELS, ensemble="sum", **odd)

@@ -30,7 +30,13 @@ from dtgfn.inference.method import (
     read_method,
     resolve_binning,
 )
-from dtgfn.inference.sums import infer_sum_prepared, read_sum_options, summable
+from dtgfn.inference.sums import (
+    check_sum_parameters,
+    infer_sum_prepared,
+    read_sum_options,
+    set_of_single_trees,
+    summable,
+)
 from dtgfn.posterior.of_model import Posterior, as_posterior
 from dtgfn.posterior.prediction import TREES, WEIGHTINGS, Predictor
 from dtgfn.posterior.sum_posterior import SumPosterior
@@ -41,11 +47,6 @@ from dtgfn.trees.score import SplitPenalty
 
 OPTIONS_OF_ONE_RUN = ("callbacks", "checkpoint", "policy")  # of training; no part of a model
 OPTIONS_OF_ONE_TABLE = ("checkpoint", "policy")
-# Parameters of the posterior over single trees, which a sum of trees has no use for.
-NOT_OF_SUMS = (
-    "inference", "leaf_concentration", "mean_strength", "noise_shape", "noise_share",
-    "split_penalty", "temperature", "weighting", "n_trees", "warm_start",
-)  # fmt: skip
 
 
 class TableEstimator(BaseEstimator):  # type: ignore[misc]
@@ -290,7 +291,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         ensemble = self._ensemble()
         check_ensemble(ensemble, options, engine.option_names)
         if ensemble == "sum":
-            self._check_sum_parameters()
+            check_sum_parameters(self.get_params(deep=False), self._usual())
             read_sum_options(options)
             return
         own = (*ENSEMBLE_OPTIONS, *self._own_options)
@@ -300,25 +301,18 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         """The ensemble that was asked for: "auto" is a sum, unless only single trees will do."""
         if self.ensemble != "auto":
             return self.ensemble
-        only_single = self._set_of_single_trees() or set(self.options or {}) - set(OPTION_NAMES)
+        only_single = set_of_single_trees(self.get_params(deep=False), self._usual())
+        only_single += [name for name in self.options or {} if name not in OPTION_NAMES]
         return None if only_single else "sum"
 
     def _engine_name(self) -> str:
         """The engine that was asked for, or that goes best with the ensemble."""
         return self.inference or ("smc" if self.ensemble == "bags" else "gfn")
 
-    def _set_of_single_trees(self) -> list[str]:
-        """Names of the parameters that were set, and that a sum of trees has no use for."""
-        usual = inspect.signature(type(self)).parameters
-        return [n for n in NOT_OF_SUMS if n in usual and getattr(self, n) != usual[n].default]
-
-    def _check_sum_parameters(self) -> None:
-        """Refuse what was set but means nothing for a sum of trees."""
-        for name in self._set_of_single_trees():
-            raise ValueError(
-                f"{name}={getattr(self, name)!r} is for single trees and bags, not for "
-                "ensemble='sum'; leave it out, or choose another ensemble."
-            )
+    def _usual(self) -> dict[str, Any]:
+        """Parameters as they are by default."""
+        parameters = inspect.signature(type(self)).parameters
+        return {name: parameter.default for name, parameter in parameters.items()}
 
     def _engine_options(self) -> dict[str, Any]:
         """What the engine takes beyond what all of them do."""

@@ -27,7 +27,12 @@ from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.auto import FIRST, infer_chosen, read_auto
 from dtgfn.inference.method import Method, check_ensemble, read_method, resolve_binning
 from dtgfn.inference.outside import make_outside
-from dtgfn.inference.sums import infer_sum_prepared, read_sum_options, summable
+from dtgfn.inference.sums import (
+    check_sum_parameters,
+    infer_sum_prepared,
+    read_sum_options,
+    summable,
+)
 from dtgfn.inference.temperature import leave_one_out
 from dtgfn.inference.training_data import make_training_data, read_target
 from dtgfn.posterior.sum_posterior import SumPosterior
@@ -118,8 +123,8 @@ def infer(
         bags of rows out of bag.
     ensemble : "bags", "sum" or None
         "bags" averages posteriors of resampled rows and columns instead, see
-        ``dtgfn.infer_bagged``. "sum" samples sums of trees, which predict best; ``engine`` and
-        the prior of single trees do not matter then.
+        ``dtgfn.infer_bagged``. "sum" samples sums of trees, which predict best; ``engine``
+        and what else is of single trees must be left out then.
     n_trees : int
         Posterior samples to draw.
     sample_weight : array [n] or None
@@ -166,6 +171,15 @@ def infer(
     leaf = DirichletLeaf(1, leaf_concentration) if leaf is None else leaf
     check_ensemble(ensemble, options, find_engine(engine).option_names)
     if ensemble == "sum":
+        given = {
+            "engine": engine,
+            "leaf_concentration": leaf_concentration,
+            "split_penalty": split_penalty,
+            "temperature": temperature,
+            "n_trees": n_trees,
+        }
+        usual = inspect.signature(infer).parameters
+        check_sum_parameters(given, {name: usual[name].default for name in given})
         return infer_sum_prepared(
             as_table(X),
             read_target(y, leaf),

@@ -27,6 +27,12 @@ from dtgfn.trees.batch import MAX_DEPTH
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf
 from dtgfn.trees.score import merge_rows
 
+# Parameters of the posterior over single trees, which a sum of trees has no use for.
+NOT_OF_SUMS = (
+    "engine", "inference", "leaf_concentration", "mean_strength", "noise_shape", "noise_share",
+    "split_penalty", "temperature", "weighting", "n_trees", "warm_start",
+)  # fmt: skip
+
 
 def read_sum_options(options: Mapping[str, Any]) -> SumOptions:
     """Read options of sums; refuse those that are none."""
@@ -36,6 +42,20 @@ def read_sum_options(options: Mapping[str, Any]) -> SumOptions:
                 f"{name!r} is not an option of ensemble='sum'; it has {', '.join(OPTION_NAMES)}."
             )
     return SumOptions(**options)
+
+
+def check_sum_parameters(given: Mapping[str, Any], usual: Mapping[str, Any]) -> None:
+    """Refuse parameters that differ from what is usual, but mean nothing for a sum of trees."""
+    for name in set_of_single_trees(given, usual):
+        raise ValueError(
+            f"{name}={given[name]!r} is for single trees and bags, not for ensemble='sum'; leave "
+            "it out, or choose another ensemble."
+        )
+
+
+def set_of_single_trees(given: Mapping[str, Any], usual: Mapping[str, Any]) -> list[str]:
+    """Names of the parameters that were set, and that a sum of trees has no use for."""
+    return [n for n in NOT_OF_SUMS if n in given and n in usual and given[n] != usual[n]]
 
 
 def summable(leaf: LeafModel) -> DirichletLeaf | NormalLeaf:

@@ -78,7 +78,7 @@ def sample_ours(
         as_table(table.X), table.y, leaf, binning=binning, n_thresholds=n_thresholds
     )
     assert isinstance(data.leaf, DirichletLeaf | NormalLeaf)
-    compile_loops(data.rows, data.leaf, max_depth, options)
+    compile_loops(data.rows, data.leaf, max_depth)
     column = data.binner.feature_column.astype(np.int32)
     begun = time.process_time()
     setup = make_setup(data.rows, data.leaf, max_depth, column, options)

@@ -71,7 +71,7 @@ def infer_sums(
     if options.n_sweeps is None and run.time_budget is None:
         raise ValueError("n_sweeps=None runs until time_budget ends; give one of them.")
     run.progress(PREPARING, 0.0)
-    compile_loops(rows, leaf, max_depth, options)
+    compile_loops(rows, leaf, max_depth)
     run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
     deadline = Deadline(run.time_budget)
@@ -97,9 +97,7 @@ def check_memory(setup: Setup, options: SumOptions) -> None:
         )
 
 
-def compile_loops(
-    rows: Rows, leaf: DirichletLeaf | NormalLeaf, max_depth: int, options: SumOptions
-) -> None:
+def compile_loops(rows: Rows, leaf: DirichletLeaf | NormalLeaf, max_depth: int) -> None:
     """Make a sweep on two rows, so that all loops are compiled."""
     codes = np.zeros((2, 1), dtype=np.uint16)
     codes[1] = min(int(rows.codes.max(initial=1)), 300)  # as wide as the table's
