@@ -1,4 +1,4 @@
-"""The posterior given a part of the tree: what if this column came first, or that one never?
+"""The posterior given a part of the tree: a column that comes first, or another that never does.
 
 R factorises over subtrees. So given the splits at the top, what follows below each open end is a
 posterior of its own, on the rows that come there and with the levels that are left; any engine
