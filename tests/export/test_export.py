@@ -78,7 +78,7 @@ def test_unknown_formats_and_trees_are_refused_in_a_sentence():
     with pytest.raises(ValueError, match=r"format='pdf' is not known; give one of text, dot"):
         export(posterior, "pdf")
     with pytest.raises(
-        ValueError, match=r"dot shows one tree, not all; .* json or sklearn or onnx"
+        ValueError, match=r"dot shows one tree, not all; .* json or sklearn or onnx or sql or c or"
     ):
         export(posterior, "dot", trees="all")
     with pytest.raises(ValueError, match=r"'worst' names no tree; give 'best', 'consensus'"):

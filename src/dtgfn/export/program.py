@@ -115,7 +115,8 @@ def _of_sums(posterior: SumPosterior) -> Program:
     value = summed.value[leaf][:, None]
     output = np.arange(len(root)) // summed.n_summed % summed.n_sums
     by_draw = np.arange(summed.n_draws + 1) * summed.n_sums * summed.n_summed
-    start, link = np.array(posterior.offset, dtype=np.float64), "logistic"
+    start = np.array(posterior.offset, dtype=np.float64)
+    link: Link = "logistic"
     if isinstance(leaf_model, NormalLeaf):  # the mean of sums is one sum
         value = value * (leaf_model.scale / summed.n_draws)
         start, by_draw, link = np.array([leaf_model.location]), by_draw[[0, -1]], "average"

@@ -64,7 +64,7 @@ def to_timbertrek(chosen: TreeSet) -> str:
                 place = place.setdefault(test, {})
             place.setdefault("_", {})[identity] = None  # a tree may have a path twice
     document = {"trie": _spelled("root", trie), "featureMap": names, "treeMap": trees}
-    return json.dumps(document, ensure_ascii=False, allow_nan=False)
+    return json.dumps(document, allow_nan=False)
 
 
 def _node(
