@@ -17,7 +17,6 @@ from dtgfn.explain.tree_set import take_trees
 from dtgfn.export import export, timbertrek
 from dtgfn.trees.batch import route
 
-
 FRAME = mixed_frame(90, np.random.default_rng(3))
 
 

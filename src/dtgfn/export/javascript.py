@@ -11,11 +11,10 @@ import json
 from string import Template
 from typing import Any
 
-import numpy as np
-
 from dtgfn._version import __version__
 from dtgfn.explain.tree_set import TreeSet
-from dtgfn.export.program import Program, program_of
+from dtgfn.export.json_document import plain_label
+from dtgfn.export.program import program_of
 from dtgfn.posterior.sum_posterior import SumPosterior
 
 MODULE = Template("""\
@@ -143,6 +142,7 @@ def to_javascript(source: TreeSet | SumPosterior) -> str:
         for spec in program.binner.columns
     ]
     of_classes = program.classes is not None
+    labels = [plain_label(label) for label in program.classes] if of_classes else []
     power = repr(program.sharpness)
     sharpen = "" if program.sharpness == 1 else SHARPEN.substitute(sharpness=power)
     if program.link == "logistic":
@@ -150,7 +150,7 @@ def to_javascript(source: TreeSet | SumPosterior) -> str:
     return MODULE.substitute(
         version=__version__,
         columns=_literal(columns),
-        classes=f"export const classes = {_literal(_labels(program))};\n" if of_classes else "",
+        classes=f"export const classes = {_literal(labels)};\n" if of_classes else "",
         nodes=_literal({name: part.tolist() for name, part in program.nodes._asdict().items()}),
         values=_literal(program.value.tolist()),
         root=_literal(program.root.tolist()),
@@ -162,13 +162,6 @@ def to_javascript(source: TreeSet | SumPosterior) -> str:
         sharpen=sharpen,
         predict=OF_CLASSES if of_classes else OF_NUMBERS,
     )
-
-
-def _labels(program: Program) -> list[Any]:
-    """The classes as numbers, truths or texts."""
-    assert program.classes is not None
-    plain = (c.item() if isinstance(c, np.generic) else c for c in program.classes)
-    return [c if isinstance(c, bool | int | float | str) else str(c) for c in plain]
 
 
 def _literal(value: Any) -> str:
