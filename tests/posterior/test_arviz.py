@@ -7,12 +7,12 @@ import pytest
 from random_posterior import make_posterior
 from sklearn.datasets import load_iris
 
-from dtgfn import DTGFNClassifier, SumPredictor, infer
+from dtgfn import DTGFNClassifier, DTGFNRegressor, SumPredictor, infer
 
 arviz = pytest.importorskip("arviz", reason="arviz is not installed", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 X, Y = load_iris(return_X_y=True, as_frame=True)
-SUM = {"ensemble": "sum", "n_summed": 5, "n_chains": 3, "n_sweeps": 20, "random_state": 0}
+SUM = {"n_summed": 5, "n_chains": 3, "n_sweeps": 20, "n_draws": 12}
 
 
 def test_chains_of_mcmc_are_told_apart():
@@ -44,8 +44,9 @@ def test_independent_draws_are_one_chain_and_weighted_ones_refused():
 
 @pytest.mark.parametrize("kind", ["two", "three", "numbers"])
 def test_sums_are_what_they_predict(kind):
-    y = {"two": Y > 0, "three": Y, "numbers": X["sepal width (cm)"] + np.arange(150) / 70}[kind]
-    posterior = infer(X, y, n_draws=12, **SUM)
+    y = {"two": Y > 0, "three": Y, "numbers": X["sepal width (cm)"]}[kind]
+    estimator = DTGFNRegressor if kind == "numbers" else DTGFNClassifier
+    posterior = estimator(ensemble="sum", random_state=0, options=SUM).fit(X, y).posterior_
     data = posterior.to_arviz().posterior
     assert (data.sizes["chain"], data.sizes["draw"]) == (3, 4)
     assert data["column_use"].sum("column").values == pytest.approx(np.ones((3, 4)))

@@ -142,7 +142,7 @@ def to_javascript(source: TreeSet | SumPosterior) -> str:
         for spec in program.binner.columns
     ]
     of_classes = program.classes is not None
-    labels = [plain_label(label) for label in program.classes] if of_classes else []
+    labels = [plain_label(c) for c in (() if program.classes is None else program.classes)]
     power = repr(program.sharpness)
     sharpen = "" if program.sharpness == 1 else SHARPEN.substitute(sharpness=power)
     if program.link == "logistic":

@@ -141,7 +141,8 @@ class SumPosterior:
         dims = {"column_use": ["column"], "sums": ["row"]}
         if summed.n_sums > 1:
             dims["sums"].append("class")
-        coords = {"column": names, "row": list(range(len(sums[0]))), "class": self.class_names}
+        rows = list(range(sums.shape[1]))
+        coords: dict[str, list[Any]] = {"column": names, "row": rows, "class": self.class_names}
         return inference_data(variables, self.chain, dims, coords)
 
     @property
