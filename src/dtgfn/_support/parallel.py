@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -17,6 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+
+from dtgfn._support import clock
 
 Flag = npt.NDArray[np.uint8]
 Work = Callable[[int, int], None]  # does items first..last-1
@@ -58,9 +59,9 @@ def run_serial(work: Work, n_items: int, on_progress: OnProgress = ignore_progre
     """Do work(first, last) for all of 0..n_items-1, one chunk after the other on this thread."""
     chunks = Chunks(n_items)
     while (chunk := chunks.next()) is not None:
-        begun = time.monotonic()
+        begun = clock.monotonic()
         work(*chunk)
-        chunks.done(chunk, time.monotonic() - begun)
+        chunks.done(chunk, clock.monotonic() - begun)
         on_progress(chunks.share_done)
 
 
@@ -75,11 +76,11 @@ def run_parallel(
     chunks = Chunks(n_items, n_jobs)
 
     def worker(seconds: float = math.inf) -> None:
-        ends = time.monotonic() + seconds
-        while time.monotonic() < ends and (chunk := chunks.next()) is not None:
-            begun = time.monotonic()
+        ends = clock.monotonic() + seconds
+        while clock.monotonic() < ends and (chunk := chunks.next()) is not None:
+            begun = clock.monotonic()
             work(*chunk)
-            chunks.done(chunk, time.monotonic() - begun)
+            chunks.done(chunk, clock.monotonic() - begun)
 
     def stop(unfinished: bool) -> None:
         chunks.stop()
@@ -119,7 +120,7 @@ class Deadline:
     """
 
     seconds: float | None
-    now: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = clock.monotonic
     started: float = field(init=False)
     halted: Flag = field(default_factory=lambda: np.zeros(1, dtype=np.uint8))
 

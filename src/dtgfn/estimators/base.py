@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from typing import Any, get_args
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Codes
 from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import Binner, encode
@@ -129,7 +129,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
 
         More rows may join a posterior that is ``streamed``, so "auto" is no sum then.
         """
-        started = time.monotonic()
+        started = clock.monotonic()
         ensemble = self._ensemble()
         if ensemble == "sum" and not streamed:
             self._infer_sum(table, y, sample_weight, leaf, classes, started)

@@ -11,13 +11,13 @@ is known without them.
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import torch
-from numba import njit
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Float32s, Int32s, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import ChunkSize
 from dtgfn.engines.gfn.fixed.network import LEVELS_LEFT, ResidualNetwork, network_input
 from dtgfn.engines.rowsets.partial.cuts import CutTable
@@ -137,11 +137,11 @@ class FlowEstimates:
         new = np.isnan(self.graph.levels[depth].flow[nodes])
         self.expand(depth, nodes[~new])
         chunk, first, nodes = ChunkSize(), 0, nodes[new]
-        while first < nodes.size and (begun := time.monotonic()) < deadline:
+        while first < nodes.size and (begun := clock.monotonic()) < deadline:
             part = nodes[first : first + chunk.size]
             self.expand(depth, part)
             first += part.size
-            chunk.adapt(part.size, time.monotonic() - begun)
+            chunk.adapt(part.size, clock.monotonic() - begun)
         return first
 
     def restore_optimism(self) -> None:

@@ -14,10 +14,10 @@ import math
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor, nn
 
 from dtgfn._support.arrays import Float32s, Floats
+from dtgfn._support.compiled import njit
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaf_models import log_marginal, row_mass
 
