@@ -24,14 +24,26 @@ Work = Callable[[int, int], None]  # does items first..last-1
 Runner = Callable[[Work, int], None]  # does so many items of work
 OnProgress = Callable[[float], None]  # is given the share that is done, and may raise
 
+THREAD_LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 CHUNK_SECONDS = 0.05
 SOON = 0.005  # seconds; what is done by then is not worth starting threads for
 GRACE = 0.5  # seconds beyond the end in which work that has nothing to show yet may get something
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Return the number of threads that ``n_jobs`` asks for: all cores if None or -1."""
-    return (os.cpu_count() or 1) if n_jobs is None or n_jobs == -1 else max(n_jobs, 1)
+    """Return the number of threads that ``n_jobs`` asks for.
+
+    -1 is all cores that this process may use, as its affinity and its container allow. None is the
+    same, but no more than ``OMP_NUM_THREADS`` and ``NUMBA_NUM_THREADS``, where they are set.
+    """
+    if n_jobs is not None and n_jobs != -1:
+        return max(n_jobs, 1)
+    from joblib import cpu_count
+
+    given = (os.environ.get(name, "") for name in THREAD_LIMITS) if n_jobs is None else ()
+    # OpenMP's may be a list, one number for each level of nesting
+    limits = [int(text) for each in given if (text := each.split(",")[0].strip()).isdigit()]
+    return min([int(cpu_count()), *(limit for limit in limits if limit > 0)])
 
 
 def ignore_progress(share: float) -> None:

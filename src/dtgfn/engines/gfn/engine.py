@@ -6,7 +6,6 @@ Torch takes a while to import, so it is imported when the engine runs, not with 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from scipy.special import softmax
 from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
 from dtgfn._support.forks import was_forked
-from dtgfn._support.parallel import Threads
+from dtgfn._support.parallel import Threads, count_threads
 from dtgfn.engines.contract import PREPARING, Run
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
 from dtgfn.engines.gfn.settings import (
@@ -123,10 +122,24 @@ class GfnEngine:
 
     def infer(self, rows: Rows, score: Score, run: Run, options: GfnOptions) -> TreePosterior:
         """Train a GFlowNet, and draw trees from it."""
+        check_torch()
         return infer_gfn(rows, score, run, options)
 
 
 ENGINE = GfnEngine()
+
+
+def check_torch() -> None:
+    """Refuse to go on without PyTorch, before anything is compiled or read."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "The GFlowNet needs PyTorch: pip install 'dtgfn[gfn]' (for the small CPU build, "
+            "install torch first as PyTorch's 'Get "
+            "started' page says for CPU); inference='exact', 'smc' and 'mcmc' and sums of trees "
+            "need none."
+        ) from error
 
 
 def infer_gfn(
@@ -160,7 +173,7 @@ def infer_gfn(
     started, options = clock.monotonic(), GfnOptions() if options is None else options
     settings, rng = options.settings, np.random.default_rng(run.random_state)
     network_seed, train_seed = (int(seed) for seed in rng.integers(0, 2**31, size=2))
-    threads = run.n_jobs or os.cpu_count() or 1
+    threads = count_threads(run.n_jobs)
     # The fixed order's network is small: more threads would wait for each other.
     torch_jobs = threads if settings.leaf_order == "free" or settings.device != "cpu" else 1
     fingerprint = data_fingerprint(rows, score)

@@ -197,17 +197,16 @@ class FlowEstimates:
 def node_inputs(graph: PartialGraph, depth: int, nodes: Int64s) -> Float32s:
     """Network inputs [N, F] of nodes of a depth."""
     level, levels_left = graph.levels[depth], graph.problem.score.max_depth - depth
-    return network_input(
-        level.sums[nodes], level.lookahead[nodes], levels_left, graph.problem.loops
-    )
+    lookahead = np.asarray(level.lookahead[nodes], np.float64)
+    return network_input(level.sums[nodes], lookahead, levels_left, graph.problem.loops)
 
 
 def child_inputs(graph: PartialGraph, level: Level, cuts: Int64s) -> Float32s:
     """Network inputs [2 N, F] of both children of some cuts [N] of a level."""
     levels_left = graph.problem.score.max_depth - level.depth - 1
     sums = level.cuts.sums[cuts].reshape(-1, level.sums.shape[1])
-    lookahead = level.cuts.lookahead[cuts].reshape(-1)
-    return network_input(sums, lookahead, levels_left, graph.problem.loops)
+    lookahead = level.cuts.lookahead[cuts].reshape(-1).astype(np.float64)
+    return network_input(sums.astype(np.float64), lookahead, levels_left, graph.problem.loops)
 
 
 @njit(cache=True, nogil=True)
