@@ -43,7 +43,7 @@ def warm_up(
 
     if engine is not None:
         check_choice("--engine", engine, KINDS)
-    kinds = KINDS if engine is None else (engine,)
+    kinds: tuple[str, ...] = KINDS if engine is None else (engine,)
     if engine is None and find_spec("torch") is None:
         kinds = tuple(kind for kind in kinds if kind != "gfn")
     found = {}

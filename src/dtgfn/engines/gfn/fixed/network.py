@@ -74,9 +74,7 @@ class ResidualNetwork(nn.Module):
 
 
 @njit(cache=True, nogil=True)
-def network_input(
-    sums: Floats, lookahead: Floats, levels_left: int, loops: Loops
-) -> Float32s:
+def network_input(sums: Floats, lookahead: Floats, levels_left: int, loops: Loops) -> Float32s:
     """Describe row sets by their sums [N, K] and look-ahead [N]: float32 [N, K + N_INPUTS]."""
     n_sets, n_sums = sums.shape
     x = np.empty((n_sets, n_sums + N_INPUTS), np.float32)
