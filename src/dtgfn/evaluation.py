@@ -15,10 +15,12 @@ from dtgfn._support.checks import check_integer
 from dtgfn.data.tables import Table, as_table, label, listing, take
 from dtgfn.data.targets import as_target, check_labels, check_numbers
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
+from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.trees.score import LeftOutRows
 
 FLOOR = 1e-15  # a probability of zero for what happened would make every mean infinite
 LEVEL = 0.9
+FEW = 10  # rows that may be like others by chance
 MOST_POINTS = 300
 MOST_INTERVALS = 500  # each is a quantile of a mixture over all trees, which takes a while
 
@@ -175,7 +177,10 @@ def event_code(model: DTGFNClassifier, positive: Any) -> int | None:
                 f"{len(model.classes_)}; leave it out."
             )
         return None
-    return 1 if positive is None else int(_class_codes(model, np.array([positive]))[0])
+    names = [label(known) for known in model.classes_.tolist()]
+    if positive is None or label(positive) in names:
+        return 1 if positive is None else names.index(label(positive))
+    raise ValueError(f"positive={positive!r} is no class of the model; it knows {listing(names)}.")
 
 
 def event_scores(probability: Floats, happened: npt.NDArray[np.bool_]) -> dict[str, Any]:
@@ -192,6 +197,43 @@ def event_scores(probability: Floats, happened: npt.NDArray[np.bool_]) -> dict[s
         else None,
         "brier": float(((probability - happened) ** 2).mean()),
     }
+
+
+def seen_share(model: Any, X: Any, y: Any) -> float | None:
+    """Share of rows that are like a training row in every column's code and in the target.
+
+    None of a detector, of few rows, without training rows, or where those are alike themselves.
+
+    Parameters
+    ----------
+    model : DTGFNClassifier, DTGFNRegressor or DTGFNAnomalyDetector
+        Fitted.
+    X : table
+        Rows that are thought to be held out.
+    y : array [n]
+        Their targets.
+
+    Returns
+    -------
+    float or None
+        The share.
+
+    """
+    posterior = getattr(model, "posterior_", None)
+    if posterior is None or isinstance(posterior.rows, LeftOutRows):
+        return None
+    truth, rows = read_truth(model, y), posterior.rows
+    if isinstance(model, DTGFNRegressor):
+        of_sums = isinstance(posterior, SumPosterior)
+        leaf: Any = posterior.leaf if of_sums else posterior.score.leaf
+        truth = (truth - leaf.location) / leaf.scale
+    known = {code.tobytes(): float(t) for code, t in zip(rows.codes, rows.target, strict=True)}
+    if len(truth) < FEW or len(known) < rows.weight.sum() / 2:
+        return None
+    codes = posterior.encode(X)
+    found = [known.get(code.tobytes()) for code in codes]
+    like = [f is not None and abs(f - t) < 1e-9 for f, t in zip(found, truth, strict=True)]
+    return float(np.mean(like))
 
 
 def training_shares(model: DTGFNClassifier) -> Floats | None:

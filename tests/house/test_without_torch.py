@@ -47,7 +47,12 @@ print("torch" in sys.modules)
     assert out.split() == ["True", "False"]
 
 
-@pytest.mark.parametrize("engine", ["exact", "mcmc", "smc"])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "engine", ["exact", pytest.param("mcmc", marks=LONG), pytest.param("smc", marks=LONG)]
+)
 def test_engines_but_the_gflownet(engine):
     out = run(
         f"model = DTGFNClassifier(inference={engine!r}, **single, time_budget=2.0).fit(X, y)\n"

@@ -114,7 +114,8 @@ def _gap_text(gap: dict[str, Any] | None, log_evidence: float) -> str:
         f"The GFlowNet, trained for {gap['training_seconds']:.1f} s on the same rows: log evidence "
         f"{gap['log_evidence']:.4f},\nexact {log_evidence:.4f}. Its ELBO is "
         f"{max(gap['elbo_gap'], 0.0):.4f} nats below, its EUBO {max(gap['eubo_gap'], 0.0):.4f} "
-        f"nats above;\nits P(class | x) is {gap['prediction_variation']:.4f} off, as a mean over rows."
+        f"nats above;\nits P(class | x) is {gap['prediction_variation']:.4f} off, on average over "
+        "rows."
     )
 
 

@@ -223,6 +223,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     def _keep(self, posterior: Posterior) -> None:
         """Take a posterior as the fitted one, ready to predict by all trees and by the best."""
         self.posterior_ = posterior
+        self.__dict__.pop("held_out_", None)  # scores of an earlier fit
         self._sums: SumPredictor | None = None
         if isinstance(posterior, SumPosterior):
             self._sums = SumPredictor(posterior, self.n_jobs)

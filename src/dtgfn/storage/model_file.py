@@ -24,6 +24,7 @@ from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.storage.archived_parts import Arrays
 from dtgfn.storage.detector_archive import detector_to_arrays, detector_to_meta, restore_detector
+from dtgfn.storage.held_out import held_out_from, held_out_to_meta
 from dtgfn.storage.limits import check_draws
 from dtgfn.storage.posterior_archive import posterior_from, posterior_to_arrays, posterior_to_meta
 from dtgfn.storage.sum_archive import SUMS, sums_from, sums_to_arrays, sums_to_meta
@@ -94,6 +95,7 @@ def save(model: Estimator, path: str | Path, rows: bool = True) -> None:
         "estimator": kind,
         "params": _params_to_json(model.get_params(deep=False)),
         "feature_names": None if names is None else [str(name) for name in names],
+        "held_out": held_out_to_meta(getattr(model, "held_out_", None)),
     }
     if isinstance(model, DTGFNAnomalyDetector):
         meta, arrays = meta | detector_to_meta(model), detector_to_arrays(model)
@@ -251,6 +253,8 @@ def _model_from(contents: Contents) -> Estimator:
         model.n_features_in_ = len(model.background_.binner.columns)
     else:
         _restore_posterior(model, meta, arrays)
+    if meta.get("held_out") is not None:
+        model.held_out_ = held_out_from(meta["held_out"])
     if meta["feature_names"] is not None:
         names = meta["feature_names"]
         if names != list(model.binner_.column_names):
