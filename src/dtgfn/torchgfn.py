@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Bools, Codes, Int32s, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn.data.tables import as_table
 from dtgfn.data.thresholds import Binning
 from dtgfn.engines.contract import Run

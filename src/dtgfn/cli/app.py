@@ -26,6 +26,7 @@ from dtgfn.cli.plugins import add_plugins
 from dtgfn.cli.predict import predict
 from dtgfn.cli.report import report
 from dtgfn.cli.show import show
+from dtgfn.cli.warm_up import warm_up
 
 HELP = "The Bayesian posterior over decision trees of a table."
 # Of typer's own errors only this one is public, in every version of it.
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, fit, predict, show, report, diagnose, given, export):
+for command in (demo, fit, predict, show, report, diagnose, given, export, warm_up):
     app.command()(command)
 app.add_typer(data.app, name="data")
 add_plugins(app)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import time
 from collections.abc import Mapping
 from typing import Any, Self, get_args
 
@@ -14,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Codes
 from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import Binner, encode
@@ -132,7 +132,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
 
         More rows may join a posterior that is ``streamed``, so "auto" is no sum then.
         """
-        started = time.monotonic()
+        started = clock.monotonic()
         ensemble = self._ensemble()
         if ensemble == "sum" and not streamed:
             self._infer_sum(table, y, sample_weight, leaf, classes, started)
@@ -249,6 +249,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     def _keep(self, posterior: Posterior) -> None:
         """Take a posterior as the fitted one, ready to predict by all trees and by the best."""
         self.posterior_ = posterior
+        self.__dict__.pop("held_out_", None)  # scores of an earlier fit
         self._sums: SumPredictor | None = None
         if isinstance(posterior, SumPosterior):
             self._sums = SumPredictor(posterior, self.n_jobs)

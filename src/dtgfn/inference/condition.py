@@ -8,13 +8,13 @@ as probable under a prior that keeps the demands as without them.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.json_values import none_if_nan
@@ -129,7 +129,7 @@ def condition(
     n_trees, time_budget, n_jobs = check_run(wanted, time_budget, n_jobs)
     check_seed(random_state)
     method = read_method(posterior.engine if engine is None else engine, options)
-    started = time.monotonic()
+    started = clock.monotonic()
     with progress_bar(verbose) as progress:
         run = Run(
             column=posterior.binner.feature_column.astype(np.int32),
@@ -141,7 +141,7 @@ def condition(
             progress=progress,
         )
         found = infer_given(method, posterior.rows, posterior.score, run, posterior.binner, given)
-        left = remaining_budget(time_budget, time.monotonic() - started)
+        left = remaining_budget(time_budget, clock.monotonic() - started)
         effect = measure_effect(posterior, found, given, replace(run, time_budget=left))
     diagnostics = {**found.diagnostics, "given_effect": effect.to_dict()}
     return replace(

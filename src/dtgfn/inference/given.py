@@ -12,17 +12,17 @@ Where a column is demanded and its cut left open, this is summed over the column
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy.special import logsumexp
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Bools, Floats, Int32s
 from dtgfn._support.budgets import remaining_budget
+from dtgfn._support.compiled import njit
 from dtgfn.data.binning import Binner
 from dtgfn.data.demands import Demands, Place, place_name, read_demands
 from dtgfn.engines.contract import Run
@@ -67,7 +67,7 @@ class Conditioning:
 
     def infer(self, rows: Rows, levels: int) -> TreePosterior:
         """Ask the engine about one open end, in its share of the time that is left."""
-        left = remaining_budget(self.run.time_budget, time.monotonic() - self.started)
+        left = remaining_budget(self.run.time_budget, clock.monotonic() - self.started)
         share = None if left is None else left / max(self.n_left, 1)
         self.n_left -= 1
         seed = int(self.rng.integers(2**31))
@@ -126,7 +126,7 @@ def infer_given(
         demands,
         np.random.default_rng(run.random_state),
         count_ends(demands),
-        time.monotonic(),
+        clock.monotonic(),
     )
     part = keep_demands(infer_place(state, seen, ()), state, rows, binner)
     tempered = part.log_reward / score.temperature
@@ -143,7 +143,7 @@ def infer_given(
         n_columns=run.n_columns,
         engine=method.engine.name,
         best=(part.best, part.best_log_reward),
-        diagnostics={"given": demands.words, "seconds": time.monotonic() - state.started},
+        diagnostics={"given": demands.words, "seconds": clock.monotonic() - state.started},
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
 from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.progress import progress_bar
@@ -174,7 +174,7 @@ def infer(
             f"inference={options['inference']!r} is the name that estimators have for it; give "
             f"engine={options['inference']!r}."
         )
-    started = time.monotonic()
+    started = clock.monotonic()
     leaf = DirichletLeaf(1, leaf_concentration) if leaf is None else leaf
     check_ensemble(ensemble, options, find_engine(engine).option_names)
     if ensemble == "sum":
@@ -251,7 +251,7 @@ def infer_prepared(
 ) -> TreePosterior:
     """Infer from what is already read: ``as_table``, ``read_target`` and ``read_method``.
 
-    All else is as in ``infer``; ``started`` is when reading began (``time.monotonic``).
+    All else is as in ``infer``; ``started`` is when reading began (``clock.monotonic``).
     """
     n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
     check_seed(random_state)
@@ -276,7 +276,7 @@ def infer_prepared(
         n_thresholds=n_thresholds,
         **{name: FIRST[name] if name in auto else value for name, value in settings.items()},
     )
-    time_budget = remaining_budget(time_budget, time.monotonic() - started)
+    time_budget = remaining_budget(time_budget, clock.monotonic() - started)
     with progress_bar(verbose) as progress:
         run = Run(
             column=data.binner.feature_column.astype(np.int32),

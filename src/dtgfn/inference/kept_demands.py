@@ -7,9 +7,9 @@ in all others) have the lower one predict more. Only leaves that part at a split
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn.data.demands import Demands
 from dtgfn.trees.batch import TreeBatch, node_sums
 from dtgfn.trees.leaf_models import DirichletLeaf, outputs_of
