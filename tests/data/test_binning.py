@@ -367,15 +367,21 @@ def test_identifiers_of_a_large_table_are_not_categories():
     assert only_rare.columns[0].categories == ("row 0",)
 
 
-def test_only_the_254_most_frequent_categories_count():
-    names = [f"{i:03d}" for i in range(300)]
-    twice = names[100:]
+def test_only_the_32_most_frequent_categories_count():
+    names = [f"{i:03d}" for i in range(60)]
+    twice = names[40:]
     binner = fit_binner(table_of(texts(names + twice)))
-    assert [f.category for f in binner.features] == sorted(twice + names[:54])
-    assert not any(codes_of(binner, texts(["054"]))[0])
-    weights = np.where(np.arange(300) < 100, 0.5, 0.25)
+    assert [f.category for f in binner.features] == names[:12] + twice
+    assert not any(codes_of(binner, texts(["012"]))[0])
+    weights = np.where(np.arange(60) < 40, 0.5, 0.25)
     weighted = fit_binner(table_of(texts(names)), sample_weight=weights)
-    assert [f.category for f in weighted.features] == names[:254]
+    assert [f.category for f in weighted.features] == names[:32]
+
+
+def test_as_many_categories_as_count_all_count():
+    names = [f"{i:03d}" for i in range(32)]
+    binner = fit_binner(table_of(texts(names + names[:1] * 100_000)))
+    assert [f.category for f in binner.features] == names
 
 
 def test_booleans():

@@ -132,12 +132,14 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.options = options
 
-    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
-        """Infer the posterior from training rows X [n, columns] and numbers y [n]."""
+    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | str | None = None) -> Self:
+        """Infer the posterior from training rows X [n, columns] and numbers y [n].
+
+        Of a source, such as the path of a Parquet file, y and weights are names of its columns.
+        """
         return self._fit(X, y, sample_weight, streamed=False)
 
-    def _fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, *, streamed: bool) -> Self:
-        table, numbers = self._read_training(X, y)
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *, streamed: bool) -> Self:
         check_range("noise_shape", self.noise_shape, 1.001, 1e6)
         check_range("noise_share", self.noise_share, 1e-6, 1e3)
         leaf = NormalLeaf(
@@ -146,6 +148,11 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
             # The inverse gamma's mean is spread / (shape - 1).
             spread=self.noise_share * (self.noise_shape - 1.0),
         )
+        source = self._read_source(X, y, sample_weight)
+        if source is not None:
+            self._infer(source, None, None, leaf, self.temperature, streamed=streamed)
+            return self
+        table, numbers = self._read_training(X, y)
         target = check_numbers(numbers)
         self._infer(table, target, sample_weight, leaf, self.temperature, streamed=streamed)
         return self
