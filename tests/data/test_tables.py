@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from thoroughness import examples
@@ -208,7 +209,7 @@ def test_sparse_data_may_miss_cells_but_not_be_infinite():
     stored = scipy.sparse.csr_array(np.array([[0.0, np.nan], [1.0, 0.0]]))
     assert np.isnan(as_table(stored).columns[1].values[0])
     stored.data[1] = np.inf
-    with pytest.raises(TableError, match="Column 'x0' contains infinity .* in row 1"):
+    with pytest.raises(TableError, match=r"Column 'x0' contains infinity .* in row 1"):
         as_table(stored)
 
 

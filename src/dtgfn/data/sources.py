@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
+import numpy as np
+
 from dtgfn._support.progress import Progress, silent
 from dtgfn.data.arrow_tables import table_of
-from dtgfn.data.tables import Kind, Table, TableError, refuse_unknown_column
+from dtgfn.data.tables import Kind, Table, TableError, refuse_unknown_column, take
 
 CELLS_AT_ONCE = 1 << 21  # a chunk of 20 columns has 104,857 rows
 LEAST_AT_ONCE, MOST_AT_ONCE = 1 << 10, 1 << 17  # rows
@@ -116,6 +118,26 @@ class Source:
             if known is not None:
                 raise Reread(replace(self, kinds=known)) from None
             raise TableError(f"{self.what} cannot be read: {first_line(error)}.") from None
+
+
+def read_settled(
+    source: Source, progress: Progress = silent, stage: str = "reading"
+) -> Iterator[Table]:
+    """Read once, whatever the source learns of itself meanwhile: rows come once and in order."""
+    n_done = 0
+    while True:
+        n_before = 0
+        try:
+            for table in source.chunks(progress, stage):
+                n_known = min(max(n_done - n_before, 0), table.n_rows)
+                n_before += table.n_rows
+                if n_known < table.n_rows:
+                    n_done = n_before
+                    yield take(table, np.arange(n_known, table.n_rows)) if n_known else table
+        except Reread as again:
+            source = again.source
+            continue
+        return
 
 
 def first_line(error: Exception) -> str:

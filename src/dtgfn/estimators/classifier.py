@@ -17,6 +17,7 @@ from dtgfn.data.tables import Table, listing
 from dtgfn.data.targets import check_classes, check_labels
 from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
+from dtgfn.estimators.by_chunks import by_chunks
 from dtgfn.inference.source_data import TrainingSource
 from dtgfn.posterior.label_shift import ClassPrior, average_shifted, prior_ratios
 from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
@@ -244,6 +245,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self._extend(table, labels, self._class_weighted(labels, sample_weight))
         return self
 
+    @by_chunks
     def predict_proba(
         self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
     ) -> Floats:
@@ -276,6 +278,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         """Whether leaves predict draws."""
         return (self.options or {}).get("leaf_draws", False)
 
+    @by_chunks
     def predict(
         self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
     ) -> npt.NDArray[Any]:
@@ -283,6 +286,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         best = self.predict_proba(X, tree, class_prior).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
+    @by_chunks
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Bounds [n, C, 2] that hold each P(class | x) with probability ``level`` (unsharpened)."""
         sums = self._sum_predictor(tree)
@@ -291,6 +295,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         bounds = credible_interval(self._predictor(tree), self._codes(X), level)
         return np.stack(bounds, axis=-1)
 
+    @by_chunks
     def predict_uncertainty(self, X: Any, tree: str | None = None) -> Uncertainty:
         """Entropy ``total`` [n] of the class in nats and its parts, ``noise`` and ``model``."""
         sums = self._sum_predictor(tree)

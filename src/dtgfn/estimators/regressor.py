@@ -14,6 +14,7 @@ from dtgfn._support.checks import check_level, check_range
 from dtgfn.data.targets import check_numbers
 from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
+from dtgfn.estimators.by_chunks import by_chunks
 from dtgfn.posterior.moments import Variance, moments, normal_leaf, predictive_quantiles
 from dtgfn.trees.leaf_models import NormalLeaf
 from dtgfn.trees.score import SplitPenalty
@@ -170,6 +171,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self._extend(table, check_numbers(numbers), sample_weight)
         return self
 
+    @by_chunks
     def predict(self, X: Any, return_std: bool = False, tree: str | None = None) -> Any:
         """Posterior mean of the target [n]; with ``return_std`` also its standard deviation.
 
@@ -178,6 +180,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         mean, variance = self._moments(X, tree)
         return (mean, np.sqrt(variance.total)) if return_std else mean
 
+    @by_chunks
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Interval [n, 2] that holds the target with probability ``level``, tails even."""
         check_level(level)
@@ -187,6 +190,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         tails = np.array([0.5 - level / 2, 0.5 + level / 2])
         return predictive_quantiles(self._predictor(tree), self._codes(X), tails)
 
+    @by_chunks
     def predict_uncertainty(self, X: Any, tree: str | None = None) -> Variance:
         """Predictive variance ``total`` [n] and its parts, ``noise`` and ``model``."""
         return self._moments(X, tree)[1]
