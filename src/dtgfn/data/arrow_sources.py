@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,13 @@ def dataset_source(dataset: Any, what: str) -> Source:
 
 def _check_parts_agree(dataset: Any, kinds: Mapping[str, Kind], what: str) -> None:
     """Refuse a folder whose files differ in columns, or in what a column is."""
-    taken_from = sorted(set(kinds) & set(_partition_columns(dataset)))
+    from pyarrow.dataset import get_partition_keys
+
     for part in dataset.get_fragments():
         name = Path(getattr(part, "path", what)).name
         found = kinds_of(part.physical_schema)
-        expected = [column for column in kinds if column not in taken_from]
+        by_folder = get_partition_keys(part.partition_expression)
+        expected = [column for column in kinds if column not in by_folder]
         lacking = [column for column in expected if column not in found]
         surplus = [column for column in found if column not in kinds]
         for wrong, said in ((lacking, "lacks"), (surplus, "has")):
@@ -58,12 +61,6 @@ def _check_parts_agree(dataset: Any, kinds: Mapping[str, Kind], what: str) -> No
                     f"Column {column!r} is a {found[column]} in {name!r} but a {kinds[column]} in "
                     f"other files of {what}; give it one type."
                 )
-
-
-def _partition_columns(dataset: Any) -> list[str]:
-    """Columns that are told by the names of folders, not by files."""
-    partitioning = getattr(dataset, "partitioning", None)
-    return [] if partitioning is None else list(partitioning.schema.names)
 
 
 def _settled(kinds: Mapping[str, Kind | None]) -> dict[str, Kind]:
@@ -100,6 +97,15 @@ def relation_source(relation: Any) -> Source:
     return Source("the relation", kinds, batches)
 
 
+@contextmanager
+def _closing(frames: Iterable[Any]) -> Iterator[Iterable[Any]]:
+    """Close a reader that was not read to its end, if it can be closed."""
+    try:
+        yield frames
+    finally:
+        getattr(frames, "close", lambda: None)()
+
+
 def frames_source(frames: Callable[[], Any]) -> Source:
     """Read what a function returns: pandas or polars frames or Arrow tables, one by one."""
     import pyarrow
@@ -117,15 +123,17 @@ def frames_source(frames: Callable[[], Any]) -> Source:
         )
 
     def batches(kinds: Mapping[str, Kind], n_rows: int) -> Iterator[Any]:
-        for frame in frames():
-            yield arrow(frame)
+        with _closing(frames()) as opened:
+            for frame in opened:
+                yield arrow(frame)
 
     kinds: dict[str, Kind | None] = {}
-    for frame in frames():  # a column of which the first frames have no cell is not known yet
-        found = kinds_of(arrow(frame).schema)
-        kinds = {name: kinds.get(name) or kind for name, kind in found.items()}
-        if None not in kinds.values():
-            break
+    with _closing(frames()) as opened:
+        for frame in opened:  # a column of which the first frames have no cell is not known yet
+            found = kinds_of(arrow(frame).schema)
+            kinds = {name: kinds.get(name) or kind for name, kind in found.items()}
+            if None not in kinds.values():
+                break
     if not kinds:
         raise TableError("The function returned no frames; let it return some, anew at each call.")
     return Source("the frames", _settled(kinds), batches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from typing import IO, Any
 
 import numpy as np
@@ -14,14 +15,14 @@ from dtgfn.data.equal_rows import CodedRows, group_rows
 from dtgfn.data.sources import first_line
 from dtgfn.data.tables import TableError
 
-IN_MEMORY = 64 << 20  # bytes of codes, targets and weights that are merged at once
+IN_MEMORY = 32 << 20  # bytes of codes, targets and weights that are merged at once
 PAYS = 0.75  # share of the rows that may be left for merging to go on
 
 
 class RowStore:
     """Rows of chunks; ``merge`` says whether equal ones become one.
 
-    Up to 64 MB of rows are merged in memory. If that leaves more than half, they are appended to a
+    Up to 32 MB of rows are merged in memory. If that leaves more than half, they are appended to a
     temporary file, and after a first time in which merging hardly paid it is not tried again. The
     file has no name in its folder (``TMPDIR``), so nothing is left of it however the process ends.
     """
@@ -55,7 +56,8 @@ class RowStore:
     def close(self) -> None:
         """Let go of the file; what is mapped stays readable."""
         for file in self._files:
-            file.close()
+            with suppress(OSError):  # of what a full disk did not take
+                file.close()
         self._files = []
 
     def _wait_for(self, rows: CodedRows) -> None:
