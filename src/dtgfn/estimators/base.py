@@ -55,7 +55,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_columns(self, X: Any, table: Table | TrainingSource, *, reset: bool) -> None:
         """Remember number and names of columns, or compare with them, as scikit-learn does."""
-        if not isinstance(X, Table | TrainingSource):
+        lazy = hasattr(X, "collect")  # of which scikit-learn does not know the columns
+        if not isinstance(X, Table | TrainingSource) and not lazy:
             validate_data(self, X, reset=reset, skip_check_array=True)
         elif reset:
             self.n_features_in_ = len(table.names)
