@@ -402,18 +402,18 @@ def _numeric(name: str, kind: Kind, values: npt.NDArray[np.float64]) -> Column:
 
 
 def refuse_infinity(
-    name: str, values: npt.NDArray[np.float64] | None, what: str | None = None, first_row: int = 0
+    name: str, values: npt.NDArray[np.float64] | None, what: str = "", first_row: int = 0
 ) -> NoReturn:
-    """Name the column and the row, counted from 0; those of a file from 1."""
-    place = "" if values is None else int(np.flatnonzero(np.isinf(values))[0]) + first_row
-    if what is not None:
+    """Name the column and the row, counted from 0; that of ``what`` is a file's, from 1."""
+    row = None if values is None else int(np.flatnonzero(np.isinf(values))[0]) + first_row
+    if what and row is not None:
         raise TableError(
             f"Column {name!r} of {what} contains infinity, or a number too large, in row "
-            f"{int(place) + 1} below the names; give a smaller number, or an empty cell."
+            f"{row + 1} below the names; give a smaller number, or an empty cell."
         )
+    where = "" if row is None else f" in row {row}"
     raise TableError(
-        f"Column {name!r} contains infinity or a value too large for float64"
-        f"{place if place == '' else f' in row {place}'}; "
+        f"Column {name!r} contains infinity or a value too large for float64{where}; "
         "replace it by a finite number, or by NaN for missing."
     )
 
