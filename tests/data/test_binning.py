@@ -643,3 +643,27 @@ def test_thousands_of_columns_are_coded_as_each_alone(n_columns):
     for column in (0, 777, n_columns - 1):
         alone = as_table(X[:, [column]])
         np.testing.assert_array_equal(codes[:, [column]], encode(fit_binner(alone), alone))
+
+
+def test_a_table_like_flights_has_few_features():
+    rng, n = np.random.default_rng(0), 20_000
+    levels = {"carrier": 16, "origin": 3, "dest": 105, "tailnum": 4000}
+    table = as_table(
+        pd.DataFrame(
+            {
+                name: np.array([f"{name} {k}" for k in range(n_levels)])[
+                    rng.choice(n_levels, n, p=shares(n_levels))
+                ]
+                for name, n_levels in levels.items()
+            }
+        )
+    )
+    binner = fit_binner(table)
+    count = np.bincount(binner.feature_column).tolist()
+    assert count == [16, 3, 32, 32]
+    assert encode(binner, table).shape == (n, sum(count))
+
+
+def shares(n_levels):
+    frequency = 1 / np.arange(1, n_levels + 1)
+    return frequency / frequency.sum()
