@@ -261,7 +261,6 @@ def reweigh(
     # The standard error of a weighted mean, on top of that of the evidence before.
     spread = float(np.sqrt((weight**2) @ (ratio - mean) ** 2)) / mean
     log_weight = posterior.log_weight + change
-    best = posterior.best_tree
     known = sampled_posterior(
         trees,
         log_reward=posterior.log_reward + change * score.temperature,
@@ -274,7 +273,7 @@ def reweigh(
         column=_columns(posterior),
         n_columns=len(posterior.column_inclusion),
         engine=posterior.engine,
-        best=(best, float(log_reward(best, rows, score)[0])),
+        also_known=posterior.best_tree,
         diagnostics={"ess": effective_sample_size(log_weight), "reweighed": True},
     )
     return replace(known, binner=posterior.binner, classes=posterior.classes), after

@@ -31,7 +31,7 @@ from dtgfn.storage.sum_archive import SUMS, sums_from, sums_to_arrays, sums_to_m
 Estimator = PosteriorEstimator | DTGFNAnomalyDetector
 
 KIND = "dtgfn-model"
-VERSION = 2  # 1 knew leaves of classes only
+VERSION = 3  # 1 knew leaves of classes only, 2 one best tree
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.__name__: kind for kind in (DTGFNClassifier, DTGFNRegressor, DTGFNAnomalyDetector)
 }
