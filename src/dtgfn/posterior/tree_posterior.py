@@ -342,7 +342,7 @@ def sampled_posterior(
     )
     floor = max(log_z_floor, known.log_total)
     diagnostics = dict(diagnostics or {})
-    if log_evidence < floor:
+    if log_evidence < floor - ROUNDING * max(1.0, abs(floor)):
         diagnostics["evidence_lifted"] = floor - log_evidence
         log_evidence_error = max(log_evidence_error, floor - log_evidence)
         log_evidence = floor

@@ -206,15 +206,17 @@ class Twin:
         return value / self.case.temperature
 
     def values(self, rows: tuple[int, ...], at: int, levels: int) -> tuple[float, float]:
-        """Log Z and best log weight with so many levels left."""
+        """Log Z and the best log weight, equal cuts together, with so many levels left."""
         if (rows, at, levels) not in self._z:
             z, best = [self.stop(rows, at)], self.stop(rows, at)
+            together: dict[tuple, int] = {}
             for feature, cut in self.every.valid_splits(rows) if levels else ():
                 sides = self.every.sides(rows, feature, cut)
                 prior = self.every.log_split(rows, feature, at) / self.case.temperature
                 below = [self.values(side, at + 1, levels - 1) for side in sides]
                 z.append(prior + below[0][0] + below[1][0])
-                best = max(best, prior + below[0][1] + below[1][1])
+                alike = together[feature, sides] = together.get((feature, sides), 0) + 1
+                best = max(best, math.log(alike) + prior + below[0][1] + below[1][1])
             self._z[rows, at, levels] = float(logsumexp(z)), best
         return self._z[rows, at, levels]
 

@@ -227,7 +227,7 @@ def as_posterior(
         log_evidence_error=0.0,
         best_tree=best,
         best_log_reward=float(log_reward(best, merge_rows(rows), score)[0]),
-        paper_tree=trees[[int(np.argmax(reward))]],
+        paper_tree=trees[[int(np.argmax(reward))]] if len(trees) else best,
         column_inclusion=np.clip(1.0 - root.absent[0], 0.0, 1.0),
         size_probability=clip_rounding(np.trim_zeros(root.size[0], "b"), log_z),
         rows=rows,
