@@ -17,6 +17,7 @@ import pandas
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
+from masses import single_trees
 from thoroughness import diagonal, long_but
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -28,7 +29,6 @@ from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.patches import FancyBboxPatch, Rectangle  # noqa: E402
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, plots  # noqa: E402
-from dtgfn.diagnostics import top_trees  # noqa: E402
 from dtgfn.evaluation import evaluate  # noqa: E402
 from dtgfn.explain import importances  # noqa: E402
 from dtgfn.explain.tree_set import take_trees  # noqa: E402
@@ -50,7 +50,7 @@ def iris():
 def model():
     """The exact posterior of Iris, its draws replaced by its most probable trees: no chance."""
     fitted = DTGFNClassifier(max_depth=2, n_thresholds=9, **SMALL).fit(*iris())
-    trees, probability = top_trees(fitted.posterior_, 40)
+    trees, probability = single_trees(fitted.posterior_, 40)
     log_prob = np.log(probability)
     fitted.posterior_ = replace(
         fitted.posterior_,
@@ -117,7 +117,7 @@ def regressor():
     y = X["petal width (cm)"] * 100
     columns = X[["petal length (cm)", "sepal width (cm)"]]
     fitted = DTGFNRegressor(max_depth=2, n_thresholds=5, n_trees=50, **SMALL).fit(columns, y)
-    trees, probability = top_trees(fitted.posterior_, 20)
+    trees, probability = single_trees(fitted.posterior_, 20)
     log_prob = np.log(probability)
     fitted.posterior_ = replace(
         fitted.posterior_, trees=trees, log_reward=log_prob, log_prob=log_prob, log_weight=log_prob
@@ -539,7 +539,7 @@ def test_bad_input_gets_a_sentence(model, sampled):
         plots.plot_forest(model, 0, ax=axes())
     with pytest.raises(ValueError, match="tree=99999 is out of range"):
         plots.plot_tree(model, 99999, ax=axes())
-    with pytest.raises(ValueError, match="tree='worst' names no tree; give 'best', 'consensus', t"):
+    with pytest.raises(ValueError, match="tree='worst' names no tree; give 'best', 'consensus', 'p"):
         plots.plot_tree(model, "worst", ax=axes())
 
 
@@ -551,9 +551,9 @@ def test_only_certainty_is_called_one(model):
     ax = plots.plot_tree(sure, ax=axes())
     assert sum(text.get_text() == ">0.999" for text in ax.texts) == 2
     posterior = model.posterior_
-    nearly = replace(posterior, log_evidence=posterior.best_log_reward + 1e-4)
+    nearly = replace(posterior, log_evidence=posterior.best_log_mass + 1e-4)
     assert plots.plot_tree(nearly, ax=axes()).get_title().endswith("probability >0.999")
-    certain = replace(posterior, log_evidence=posterior.best_log_reward)
+    certain = replace(posterior, log_evidence=posterior.best_log_mass)
     assert plots.plot_tree(certain, ax=axes()).get_title().endswith("probability 1.000")
 
 

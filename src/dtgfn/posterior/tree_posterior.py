@@ -270,7 +270,8 @@ class TreePosterior:
         """
         n_trees = check_count("n_trees", n_trees, "give a whole number from 1")
         source = self.solution if isinstance(self.solution, RankedTrees) else None
-        drawn, reward, weight = self.trees, self.log_reward, self.weights
+        drawn, reward = self.trees, self.log_reward
+        weight = self.weights if len(drawn) else np.zeros(0)
         also = stack_trees([self.best_tree, *([source.most_probable(n_trees)] if source else [])])
         by_share = math.isnan(self.log_evidence)
         known = known_trees(
