@@ -34,7 +34,6 @@ from dtgfn.diagnostics import (
 )
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, canonical_keys
-from dtgfn.trees.score import log_reward
 
 
 class TableSampler:
@@ -185,9 +184,11 @@ def test_every_distance_is_that_of_the_enumeration(twins):
         assert found.prediction_variation == pytest.approx(distance.mean())
         assert found.prediction_variation_max == pytest.approx(distance.max())
         assert found.mass_covered == pytest.approx(truth.probability[frequency > 0].sum())
-        last = np.sort(truth.probability)[-min(100, len(keys))]
-        seen = (truth.probability[frequency > 0] >= last * (1 - 1e-9)).sum()
-        assert found.top_found == min(seen, 100)
+        masses = np.exp(np.array(list(truth.log_masses.values())) - truth.log_z)
+        last = np.sort(masses)[-min(100, found.top_trees)]
+        drawn = {truth.parting(truth.trees[i]) for i in np.flatnonzero(frequency)}
+        seen = [np.exp(truth.log_masses[parting] - truth.log_z) for parting in drawn]
+        assert found.top_found == min((np.array(seen) >= last * (1 - 1e-9)).sum(), 100)
         sizes = np.array([n_splits(tree) for tree in truth.trees])
         wrong_by = (frequency - truth.probability) @ sizes
         assert found.mean_splits_error == pytest.approx(wrong_by, abs=1e-9)
@@ -323,7 +324,7 @@ def test_a_comparison_is_plain_json_and_readable():
     assert list(again) == [field.name for field in fields(found)]
     assert again == found.to_dict()
     assert str(found) == found.summary()
-    assert "top 100 trees sampled" in found.summary()
+    assert f"top {found.top_trees} trees sampled" in found.summary()
     assert max(map(len, found.summary().splitlines())) <= 100
 
 

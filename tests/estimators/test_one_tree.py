@@ -66,7 +66,6 @@ def test_an_interaction_that_no_single_split_shows_is_seen():
 def models():
     X, y = load_iris(return_X_y=True, as_frame=True)
     few = {"random_state": 0, "n_jobs": 1}
-    options = {"n_chains": 2, "n_burn": 20, "n_keep": 20}
     D, z = load_diabetes(return_X_y=True, as_frame=True)
     return {
         "exact": DTGFNClassifier(inference="exact", max_depth=3, **few).fit(X, y),
@@ -134,5 +133,5 @@ def test_what_cannot_be_asked_is_refused(models):
         models["exact"].tree(0)
     with pytest.raises(ValueError, match="by='vote' is not known"):
         models["exact"].tree(by="vote")
-    with pytest.raises(ValueError, match="none of the .* most probable trees is so small"):
+    with pytest.raises(ValueError, match=r"none of the .* most probable trees is so small"):
         models["bags"].tree(1, by="probability")

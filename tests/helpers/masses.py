@@ -24,11 +24,14 @@ def single_trees(posterior: TreePosterior, n_trees: int) -> tuple[TreeBatch, np.
     found = posterior.most_probable(n_trees)
     batches, chances = [], []
     for b in range(len(found)):
-        spans = [range(f, t + 1) for f, t in zip(found.cuts.first[b], found.cuts.last[b])]
+        ends = zip(found.cuts.first[b], found.cuts.last[b], strict=True)
+        spans = [range(first, last + 1) for first, last in ends]
         cuts = np.array(list(product(*spans)), dtype=np.int32)
         rows = np.full(len(cuts), b)
         trees = found.trees[rows]
-        batches.append(TreeBatch(trees.feature, cuts[:, : trees.cut.shape[1]], trees.left, trees.n_nodes))
+        batches.append(
+            TreeBatch(trees.feature, cuts[:, : trees.cut.shape[1]], trees.left, trees.n_nodes)
+        )
         chances.append(np.full(len(cuts), found.probability[b] / len(cuts)))
     chance = np.concatenate(chances)
     order = np.argsort(-chance, kind="stable")[:n_trees]

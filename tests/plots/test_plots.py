@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+from masses import single_trees
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
-from masses import single_trees
 from thoroughness import diagonal, long_but
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -34,6 +34,7 @@ from dtgfn.explain import importances  # noqa: E402
 from dtgfn.explain.tree_set import take_trees  # noqa: E402
 from dtgfn.plots.overlay import lay_over  # noqa: E402
 from dtgfn.trees.batch import from_splits  # noqa: E402
+from dtgfn.trees.equivalent_cuts import group_equivalent  # noqa: E402
 
 BASELINE = Path(__file__).parent / "baseline"
 SMALL = {"inference": "exact", "random_state": 0, "n_jobs": 1}
@@ -236,16 +237,18 @@ def test_history_draws_what_was_kept_and_the_exact_evidence(sampled, model):
 
 def test_sampled_frequencies_stand_against_exact_probabilities(sampled, model):
     ax = plots.plot_exact_vs_sampled(sampled, model, ax=axes())
-    label = "12 sampled trees"
-    (dots,) = [line for line in ax.lines if line.get_label() == label]
-    frequency = 2 * np.arange(1, 13) / len(sampled.trees)
-    probability = np.exp(model.posterior_.log_prob[:12])
-    order = np.argsort(dots.get_ydata())
-    assert np.asarray(dots.get_ydata())[order] == pytest.approx(frequency)
-    assert np.asarray(dots.get_xdata())[order] == pytest.approx(probability)
+    exact = model.posterior_
+    known = group_equivalent(exact.trees[:12], exact.rows.codes)  # those that were drawn
+    n_drawn = len(known.leader)
+    assert 1 < n_drawn < 12
+    (dots,) = [line for line in ax.lines if line.get_label() == f"{n_drawn} sampled trees"]
+    frequency = np.bincount(known.member, weights=2 * np.arange(1, 13)) / len(sampled.trees)
+    probability = np.exp(exact.log_prob[known.leader] + known.log_number)
+    assert np.asarray(dots.get_ydata()) == pytest.approx(frequency)
+    assert np.asarray(dots.get_xdata()) == pytest.approx(probability)
     missed = [line for line in ax.lines if "never sampled" in str(line.get_label())]
-    assert missed[0].get_label() == "88 of the top 100 never sampled"
-    assert len(missed[0].get_xdata()) == 88
+    assert missed[0].get_label() == f"{100 - n_drawn} of the top 100 never sampled"
+    assert len(missed[0].get_xdata()) == 100 - n_drawn
 
 
 def test_calibration_draws_the_bins_of_the_held_out_scores(model):
@@ -539,7 +542,9 @@ def test_bad_input_gets_a_sentence(model, sampled):
         plots.plot_forest(model, 0, ax=axes())
     with pytest.raises(ValueError, match="tree=99999 is out of range"):
         plots.plot_tree(model, 99999, ax=axes())
-    with pytest.raises(ValueError, match="tree='worst' names no tree; give 'best', 'consensus', 'p"):
+    with pytest.raises(
+        ValueError, match="tree='worst' names no tree; give 'best', 'consensus', 'p"
+    ):
         plots.plot_tree(model, "worst", ax=axes())
 
 

@@ -149,7 +149,9 @@ def test_summary_report_pictures_exports_and_predictions_tell_one_story():
 
 
 def test_a_frame_has_a_row_per_node_with_intervals():
-    X = pd.DataFrame({"x": [0.0, 1.0, 9.0, 10.0] * 6, "kind": ["a", "b", "b", "a", "a"] * 4 + ["b"] * 4})
+    X = pd.DataFrame(
+        {"x": [0.0, 1.0, 9.0, 10.0] * 6, "kind": ["a", "b", "b", "a", "a"] * 4 + ["b"] * 4}
+    )
     y = np.where((X["x"] > 5) & (X["kind"] == "a"), "yes", "no")
     posterior = infer(X, y, engine="exact", max_depth=2, random_state=0)
     frame = posterior.to_frame(3)

@@ -609,7 +609,7 @@ def test_only_settings_that_matter_are_told(swept):
 
 def test_a_large_forest_is_thinned_and_still_answers():
     X, y = load_digits(return_X_y=True)
-    model = model_of(make_posterior(X, y, n_trees=800, depth=7))
+    model = model_of(make_posterior(X, y, n_trees=1000, depth=7))
     report = gather(model, X[:300], y[:300])
     forest = report["forest"]
     assert 100 < forest["n_used"] < forest["n_trees"]

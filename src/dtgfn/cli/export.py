@@ -42,8 +42,8 @@ def export(
     tree: Annotated[
         str | None,
         typer.Option(
-            help="best, consensus, paper, all of them weighted, or the index of a sampled tree; best if "
-            "left out, of a sum of trees all.",
+            help="best, consensus, paper, all of them weighted, or the index of a sampled tree; "
+            "best if left out, of a sum of trees all.",
             show_default=False,
             autocompletion=complete(TREES),
         ),

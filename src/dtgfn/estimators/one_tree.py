@@ -215,11 +215,11 @@ def one_tree(
     if max_splits is not None:
         max_splits = check_count("max_splits", max_splits)
     posterior = posterior_of(source)
-    summed = isinstance(posterior, SumPosterior)
-    kind = "ensemble" if summed or posterior.is_bagged else "posterior"
+    single = None if isinstance(posterior, SumPosterior) else posterior
+    kind = "ensemble" if single is None or single.is_bagged else "posterior"
     if of == "posterior" and kind == "ensemble":
         raise ValueError("of='posterior' is for single trees, but this model is an ensemble.")
-    if isinstance(posterior, SumPosterior) and by == "probability":
+    if single is None and by == "probability":
         raise ValueError(
             "by='probability': a sum of trees gives single trees no probability; give "
             "by='prediction', or fit with ensemble=None."
@@ -229,14 +229,14 @@ def one_tree(
         raise ValueError("by='prediction' is for classes and numbers; give by='probability'.")
     teaching = _teach(source, posterior)
     if by == "probability":
-        assert isinstance(posterior, TreePosterior), "sums were refused"
-        tree, search = _most_probable(posterior, max_splits)
-        chosen = take_trees(posterior, tree)
+        assert single is not None, "sums were refused"
+        tree, search = _most_probable(single, max_splits)
+        chosen = take_trees(single, tree)
     else:
         tree, search = _nearest(posterior, teaching, max_splits)
         chosen = _taught_set(posterior, tree, teaching)
     fidelity, cost = _compare(chosen, posterior, teaching)
-    probability = None if summed else _probability(posterior, tree)
+    probability = None if single is None else _probability(single, tree)
     return OneTree(chosen, by, of or kind, fidelity, cost, probability, search)
 
 
@@ -291,9 +291,7 @@ def _nearest(
     return found.tree, f"the nearest {how}"
 
 
-def _sums(
-    teaching: Teaching, weight: Floats, some: npt.NDArray[np.int64]
-) -> tuple[Floats, float]:
+def _sums(teaching: Teaching, weight: Floats, some: npt.NDArray[np.int64]) -> tuple[Floats, float]:
     """What is summed over the rows of a leaf [n, K], and how many nats one of its loss is worth."""
     value = teaching.value[some]
     if teaching.variance is None:

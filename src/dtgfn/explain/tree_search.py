@@ -49,9 +49,7 @@ class FoundTree:
     complete: bool
 
 
-def search_tree(
-    taught: Taught, max_splits: int, max_depth: int, penalty: float = 0.0
-) -> FoundTree:
+def search_tree(taught: Taught, max_splits: int, max_depth: int, penalty: float = 0.0) -> FoundTree:
     """Find the tree of at most so many splits with the least loss plus penalty per split."""
     search = _Search(taught, max_depth, penalty)
     rows = np.arange(len(taught.codes))
@@ -110,9 +108,7 @@ class _Search:
             self.complete = False
         return _first(feature, cut, value, 1 if n_splits == 2 and self.complete else BEAM)
 
-    def _through(
-        self, rows: Int64s, feature: int, cut: int, n_splits: int, depth: int
-    ) -> _Grown:
+    def _through(self, rows: Int64s, feature: int, cut: int, n_splits: int, depth: int) -> _Grown:
         """Grow the sides of a cut, the split that gains most first."""
         right = self.taught.codes[rows, feature] > cut
         codes, sums, classes = self.taught
@@ -131,7 +127,7 @@ class _Search:
             feature, cut = splits[path]
             right = self.taught.codes[rows, feature] > cut
             sides = [again((*path, s), rows[right == bool(s)]) for s in (0, 1)]
-            kept = {(): (feature, cut)}
+            kept: Splits = {(): (feature, cut)}
             for side, below in enumerate(sides):
                 kept |= {(side, *at): split for at, split in below.splits.items()}
             value = self.penalty + sides[0].value + sides[1].value

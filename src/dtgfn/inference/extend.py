@@ -28,7 +28,7 @@ from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums
-from dtgfn.trees.score import Rows, Score, leaf_log_marginal, log_prior, log_reward, merge_rows
+from dtgfn.trees.score import Rows, Score, leaf_log_marginal, log_prior, merge_rows
 
 TRAINED_SHARE = 0.1  # of a fit's time and steps
 

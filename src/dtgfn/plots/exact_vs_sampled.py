@@ -129,7 +129,7 @@ def tree_pairs(sampled: TreePosterior, exact: TreePosterior) -> Pairs:
     missed = [key not in seen for key in equivalence_keys(top.trees, top.cuts)]
     return Pairs(
         exact=np.exp(reward + drawn.log_number - exact.log_evidence),
-        sampled=np.bincount(drawn.member, weights=sampled.weights),
+        sampled=np.bincount(drawn.member, weights=sampled.weights).astype(np.float64),
         # Samplers that know their probabilities take equivalent thresholds alike.
         own=np.exp(sampled.log_prob[drawn.leader] + drawn.log_number),
         missed=top.probability[missed],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from dtgfn._support.arrays import Floats, Int64s
 from dtgfn.trees.batch import TreeBatch, distinct_trees, stack_trees
@@ -40,11 +39,6 @@ class KnownTrees(NamedTuple):
     log_mass: Floats
     share: Floats
 
-    @property
-    def log_total(self) -> float:
-        """Log mass of all of them."""
-        return float(logsumexp(self.log_mass))
-
 
 def known_trees(
     trees: TreeBatch,
@@ -59,10 +53,10 @@ def known_trees(
     """Group and rank drawn trees [B], of which log R and the weights [B] are given.
 
     ``also`` are trees that are known without having been drawn; of equals they come first. The
-    order is that of the exact mass
-    of all trees of a class; ``by_share`` it is that of the weight of its draws, which is all that
-    counts in bags and all that chains tell, and the mass decides between equals. Of very many rows only the best trees are looked
-    at: there thresholds hardly ever part rows alike.
+    order is that of the exact mass of all trees of a class; ``by_share`` it is that of the weight
+    of its draws, which is all that counts in bags and all that chains tell, and the mass decides
+    between equals. Of very many rows only the best trees are looked at: there thresholds hardly
+    ever part rows alike.
     """
     first, member = distinct_trees(trees)
     share = np.bincount(member, weights=weight)
@@ -78,7 +72,7 @@ def known_trees(
     groups = group_equivalent(known, rows.codes)
     log_r = log_r[groups.leader]
     log_mass = log_r / score.temperature + groups.log_number
-    shares = np.bincount(groups.member, weights=share)
+    shares = np.asarray(np.bincount(groups.member, weights=share), dtype=np.float64)
     order = _order(log_mass)
     if by_share:
         order = order[np.argsort(-np.round(shares[order], 12), kind="stable")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import logsumexp
 
 from dtgfn._support.arrays import Array, Codes, Floats, Int32s
 from dtgfn._support.checks import check_count
@@ -16,7 +17,14 @@ from dtgfn.data.binning import Binner, encode, rule
 from dtgfn.data.tables import as_table
 from dtgfn.posterior.known_trees import known_trees
 from dtgfn.posterior.probable_trees import ProbableTrees, probabilities
-from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees, trim, uses_columns
+from dtgfn.trees.batch import (
+    TreeBatch,
+    canonical_keys,
+    distinct_trees,
+    stack_trees,
+    trim,
+    uses_columns,
+)
 from dtgfn.trees.equivalent_cuts import (
     EquivalentCuts,
     equivalence_keys,
@@ -308,7 +316,6 @@ class TreePosterior:
         return self.most_probable(n_trees).to_frame()
 
 
-
 def sampled_posterior(
     trees: TreeBatch,
     *,
@@ -341,7 +348,7 @@ def sampled_posterior(
     known = known_trees(
         trees, log_reward, weight, rows, score, also=also_known, by_share=math.isnan(log_evidence)
     )
-    floor = max(log_z_floor, known.log_total)
+    floor = max(log_z_floor, known.log_mass.max(), _drawn_mass(trees, log_reward, score))
     diagnostics = dict(diagnostics or {})
     if log_evidence < floor - ROUNDING * max(1.0, abs(floor)):
         diagnostics["evidence_lifted"] = floor - log_evidence
@@ -368,6 +375,15 @@ def sampled_posterior(
     )
     check_possible(posterior)
     return posterior
+
+
+def _drawn_mass(trees: TreeBatch, log_reward: Floats, score: Score) -> float:
+    """Log of what distinct trees [B] add up to, each for itself.
+
+    Their equivalents would make it a tighter bound, and bias the evidence of every small table.
+    """
+    first, _ = distinct_trees(trees)
+    return float(logsumexp(log_reward[first] / score.temperature))
 
 
 def _highest(

@@ -305,9 +305,7 @@ def n_bytes(value: Any) -> int:
     return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
 
 
-def _trees(
-    model: PosteriorEstimator, found: ProbableTrees, n_trees: int
-) -> list[dict[str, Any]]:
+def _trees(model: PosteriorEstimator, found: ProbableTrees, n_trees: int) -> list[dict[str, Any]]:
     """Return the most probable trees that fit; those of very many classes in fewer digits."""
     trees = probable_trees(model, found, n_trees)
     if n_bytes(trees[0]) > TREE_BYTES:

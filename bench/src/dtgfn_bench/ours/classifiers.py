@@ -18,7 +18,7 @@ from dtgfn_bench.seen_classes import spread
 
 @dataclass(frozen=True)
 class FittedEstimator:
-    """A fitted estimator, read as the average of its trees or (by the name of ``tree``) as one tree."""
+    """A fitted estimator, read as the average of its trees or, by its name, as one tree."""
 
     model: DTGFNClassifier
     n_classes: int

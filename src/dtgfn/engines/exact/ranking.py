@@ -1,8 +1,9 @@
 """The most probable trees in order, found on the support without listing any others.
 
-Trees that part the rows alike count as one: a cut weighs as many as its thresholds. The k best trees of a row set combine the k best of its children. One upward pass finds the best
-tree of every set; the others are made only where they are asked for (lazy k-best derivations,
-Huang and Chiang 2005), so a hundred trees cost little more than one.
+Trees that part the rows alike count as one: a cut weighs as many as its thresholds. The k best
+trees of a row set combine the k best of its children. One upward pass finds the best tree of every
+set; the others are made only where they are asked for (lazy k-best derivations, Huang and Chiang
+2005), so a hundred trees cost little more than one.
 """
 
 from __future__ import annotations
