@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -23,13 +23,14 @@ from dtgfn.cli.parameters import (
     read_value,
     with_parameters,
 )
-from dtgfn.cli.scores import held_out_text, read_beside, read_for_model, score
+from dtgfn.cli.scores import read_beside, read_for_model, score
 
 if TYPE_CHECKING:
     from dtgfn.data.sources import Source
     from dtgfn.data.tables import Column, Table
 
 MANY_LABELS = 50  # numbers that are hardly classes any more
+RARE = 0.05  # share of a class below which accuracy says little
 
 
 Out = Annotated[Path, typer.Option(help="Model file to write.", show_default=False)]
@@ -52,6 +53,14 @@ TestSize = Annotated[
     ),
 ]
 Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas.")]
+Positive = Annotated[
+    str | None,
+    typer.Option(help="The event, of two classes; the last one by default.", show_default=False),
+]
+NoRows = Annotated[
+    bool,
+    typer.Option("--no-rows", help="Keep no training rows in the file; for sums of trees."),
+]
 SampleWeight = Annotated[
     str | None, typer.Option(help="Column of row weights.", show_default=False)
 ]
@@ -69,6 +78,8 @@ def fit(
     sample_weight: SampleWeight = None,
     text_columns: TextColumns = "",
     separator: Separator = None,
+    positive: Positive = None,
+    no_rows: NoRows = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     **parameters: Any,
@@ -100,12 +111,16 @@ def fit(
         large = _open_large(data, target, sample_weight, names(drop), separator, as_text, share)
         if "class_weight" in values:
             model.class_weight = _any_label(values["class_weight"])
-        _fit_large(model, large, out, held_out, separator, as_json, shown)
+        _announce(large, held_out, as_json)
+        ending = _Ending(out, positive, not no_rows, as_json, shown)
+        _fit_and_tell(model, large, ending, lambda: _others_of(model, held_out, large, separator))
         return
     table = inputs.read(data, separator, as_text, shown)
     rows = _training_rows(inputs.drop(table, names(drop)), target, sample_weight, task)
     inputs.note_odd_columns(rows.table, as_text)
-    rows, others = _set_aside(rows, share, values.get("random_state"))
+    rows, others, which = _set_aside(rows, share, values.get("random_state"))
+    if task == "classify":
+        note_imbalance(rows.y, positive)
     if held_out is not None:
         labels = rows.y if task == "classify" else None
         others = read_beside(rows.table, labels, held_out, str(target), separator, shown)
@@ -113,8 +128,33 @@ def fit(
         say(f"Columns: {inputs.kinds_text(inputs.kinds_of(rows.table))}")
     if "class_weight" in values:
         model.class_weight = inputs.by_label(values["class_weight"], sorted(set(rows.y)))
-    interrupted = _fit_and_save(model, rows, out)
-    _print_summary(model, out, None if interrupted else others, as_json, shown)
+    ending = _Ending(out, positive, not no_rows, as_json, shown)
+    _fit_and_tell(model, rows, ending, lambda: others, which)
+
+
+class _Ending(NamedTuple):
+    """What becomes of a fit."""
+
+    out: Path
+    positive: str | None
+    with_rows: bool
+    as_json: bool
+    shown: bool
+
+
+def _fit_and_tell(
+    model: Any,
+    rows: _Rows | _Large,
+    ending: _Ending,
+    read_others: Callable[[], tuple[Table, Any] | None],
+    which: list[int] | None = None,
+) -> None:
+    """Fit a model, write it, score it on other rows if there are some, and print what it is."""
+    interrupted = _fit_and_save(model, rows, ending.out, ending.with_rows)
+    others = None if interrupted else read_others()
+    if others is not None:
+        _score_and_save(model, others, ending, which)
+    _print_summary(model, ending.out, ending.as_json)
     if interrupted:
         raise typer.Exit(130)
 
@@ -148,16 +188,8 @@ def _open_large(
     return _Large(source.without(dropped), target, weight)
 
 
-def _fit_large(
-    model: Any,
-    large: _Large,
-    out: Path,
-    held_out: str | None,
-    separator: str | None,
-    as_json: bool,
-    shown: bool,
-) -> None:
-    """Fit to a table that is read in chunks; held-out rows are read afterwards."""
+def _announce(large: _Large, held_out: str | None, as_json: bool) -> None:
+    """Say what is about to be read; refuse columns and files that are not there."""
     from dtgfn.inference.source_data import TrainingSource
 
     training = TrainingSource(*large)
@@ -167,13 +199,15 @@ def _fit_large(
         kinds = {name: large.source.kinds[name] for name in training.names}
         say(f"Columns: {inputs.kinds_text(kinds)}")
         note(f"{large.source.what} is large, so it is read in chunks, twice.")
-    interrupted = _fit_and_save(model, large, out)
-    others = None
-    if held_out is not None and not interrupted:
-        others = read_for_model(model, held_out, large.target, separator, shown)
-    _print_summary(model, out, others, as_json, shown)
-    if interrupted:
-        raise typer.Exit(130)
+
+
+def _others_of(
+    model: Any, held_out: str | None, large: _Large, separator: str | None
+) -> tuple[Table, Any] | None:
+    """Read held-out rows when a large table is fitted: its classes are not known before."""
+    if held_out is None:
+        return None
+    return read_for_model(model, held_out, large.target, separator, progress=False)
 
 
 def _any_label(weights: Any) -> Any:
@@ -208,36 +242,57 @@ def _check_files(out: Path, data: str, held_out: str | None, checkpoint: Path | 
         raise MisuseError(f"--checkpoint and --out are both {str(out)!r}; name two files.")
 
 
-def _fit_and_save(model: Any, rows: _Rows | _Large, out: Path) -> bool:
+def _fit_and_save(model: Any, rows: _Rows | _Large, out: Path, with_rows: bool) -> bool:
     """Fit a model and write it; tell whether training was interrupted."""
     from dtgfn.storage.model_file import save
 
     table, y, weight = rows
     with noted_warnings():
         model.fit(table, y, sample_weight=weight)
-    save(model, out)
+    save(model, out, with_rows)
     interrupted = bool(getattr(getattr(model, "posterior_", None), "interrupted", False))
     if interrupted:
         note(f"interrupted: training ended early; {str(out)!r} holds what was learned by then.")
     return interrupted
 
 
-def _print_summary(
-    model: Any, out: Path, others: tuple[Table, Any] | None, as_json: bool, shown: bool
+def _score_and_save(
+    model: Any, others: tuple[Table, Any], ending: _Ending, which: list[int] | None
 ) -> None:
+    """Score a model on other rows, and keep the scores, and which rows they are of, in the file."""
+    from dtgfn.storage.model_file import save
+
+    scores = score(model, *others, ending.shown, ending.positive)
+    model.held_out_ = scores | {"row_numbers": which or []}
+    save(model, ending.out, ending.with_rows)
+
+
+def _print_summary(model: Any, out: Path, as_json: bool) -> None:
     """Print what was learned, and its scores on other rows if there are some."""
     from dtgfn.cli.summary import summarise, summary_text
 
     summary: dict[str, Any] = {**summarise(model), "out": str(out)}
-    if others is not None:
-        summary["held_out"] = score(model, *others, shown)
     if as_json:
         print_json(summary)
         return
     say(summary_text(summary, phrase=in_flags))
-    if "held_out" in summary:
-        say(f"\n{held_out_text(summary['held_out'])}")
     say(f"\nWritten to {out}")
+
+
+def note_imbalance(y: Any, positive: str | None) -> None:
+    """Say what to look at where one of two classes is rare."""
+    import numpy as np
+
+    labels, counts = np.unique(np.asarray(y).astype(str), return_counts=True)
+    if len(labels) != 2 or counts.min() >= RARE * counts.sum():
+        return
+    rare, common = (str(labels[k]) for k in (counts.argmin(), counts.argmax()))
+    note(
+        f"{rare!r} is {counts.min()} of {counts.sum()} rows, so always saying {common!r} is right "
+        f"in {counts.max() / counts.sum():.1%}; look at the average precision and the log loss of "
+        f"held-out rows (--test-size) beside their baseline"
+        + ("." if positive == rare else f", with --positive {rare}.")
+    )
 
 
 def _check_choices(
@@ -328,10 +383,10 @@ def _target(column: Column, task: str) -> Any:
 
 def _set_aside(
     rows: _Rows, share: float | None, seed: int | None
-) -> tuple[_Rows, tuple[Table, Any] | None]:
-    """Split rows into those to fit, and columns and truth of those to score on."""
+) -> tuple[_Rows, tuple[Table, Any] | None, list[int] | None]:
+    """Split rows into those to fit, columns and truth of those to score on, and their numbers."""
     if share is None:
-        return rows, None
+        return rows, None, None
     import numpy as np
 
     from dtgfn.data.tables import take
@@ -347,4 +402,5 @@ def _set_aside(
     kept, others = np.sort(order[n_others:]), np.sort(order[:n_others])
     weight = None if rows.weight is None else rows.weight[kept]
     y = np.asarray(rows.y)
-    return _Rows(take(rows.table, kept), y[kept], weight), (take(rows.table, others), y[others])
+    aside = take(rows.table, others), y[others]
+    return _Rows(take(rows.table, kept), y[kept], weight), aside, others.tolist()

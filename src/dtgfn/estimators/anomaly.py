@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from numbers import Real
 from typing import Any, Self
@@ -14,6 +13,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
 from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import RunLimits, check_integer, check_range, check_run, check_weights
@@ -157,7 +157,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         options = {**usual, **(self.options or {})}
         known = self.get_params(deep=False)
         method = read_method(self.inference, options, parameter="inference", parameters=known)
-        started = time.monotonic()
+        started = clock.monotonic()
         if is_source(X) and not hasattr(X, "collect"):
             raise TypeError(
                 "A detector is fitted to a table in memory, not in chunks; give what "
@@ -191,7 +191,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 split_penalty=self.split_penalty,
                 temperature=temperature,
                 n_trees=math.ceil(n_trees / len(chosen)),
-                time_budget=remaining_budget(time_budget, time.monotonic() - started),
+                time_budget=remaining_budget(time_budget, clock.monotonic() - started),
                 n_jobs=n_jobs,
                 rng=rng,
                 progress=progress,
