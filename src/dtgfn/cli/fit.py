@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -111,9 +111,15 @@ def fit(
         large = _open_large(data, target, sample_weight, names(drop), separator, as_text, share)
         if "class_weight" in values:
             model.class_weight = _any_label(values["class_weight"])
-        _announce(large, held_out, as_json)
-        ending = _Ending(out, positive, not no_rows, as_json, shown)
-        _fit_and_tell(model, large, ending, lambda: _others_of(model, held_out, large, separator))
+        if held_out is not None and not Path(held_out).exists():
+            raise ValueError(f"There is no file {held_out!r}; check the path.")
+        if not as_json:
+            _say_large(large)
+        interrupted = _fit_and_save(model, large, out, not no_rows)
+        if held_out is not None and not interrupted:
+            known = read_for_model(model, held_out, target, separator, shown)
+            _score_and_save(model, known, positive, shown, out, not no_rows, None)
+        _end(model, out, as_json, interrupted)
         return
     table = inputs.read(data, separator, as_text, shown)
     rows = _training_rows(inputs.drop(table, names(drop)), target, sample_weight, task)
@@ -128,35 +134,10 @@ def fit(
         say(f"Columns: {inputs.kinds_text(inputs.kinds_of(rows.table))}")
     if "class_weight" in values:
         model.class_weight = inputs.by_label(values["class_weight"], sorted(set(rows.y)))
-    ending = _Ending(out, positive, not no_rows, as_json, shown)
-    _fit_and_tell(model, rows, ending, lambda: others, which)
-
-
-class _Ending(NamedTuple):
-    """What becomes of a fit."""
-
-    out: Path
-    positive: str | None
-    with_rows: bool
-    as_json: bool
-    shown: bool
-
-
-def _fit_and_tell(
-    model: Any,
-    rows: _Rows | _Large,
-    ending: _Ending,
-    read_others: Callable[[], tuple[Table, Any] | None],
-    which: list[int] | None = None,
-) -> None:
-    """Fit a model, write it, score it on other rows if there are some, and print what it is."""
-    interrupted = _fit_and_save(model, rows, ending.out, ending.with_rows)
-    others = None if interrupted else read_others()
-    if others is not None:
-        _score_and_save(model, others, ending, which)
-    _print_summary(model, ending.out, ending.as_json)
-    if interrupted:
-        raise typer.Exit(130)
+    interrupted = _fit_and_save(model, rows, out, not no_rows)
+    if others is not None and not interrupted:
+        _score_and_save(model, others, positive, shown, out, not no_rows, which)
+    _end(model, out, as_json, interrupted)
 
 
 class _Large(NamedTuple):
@@ -188,26 +169,13 @@ def _open_large(
     return _Large(source.without(dropped), target, weight)
 
 
-def _announce(large: _Large, held_out: str | None, as_json: bool) -> None:
-    """Say what is about to be read; refuse columns and files that are not there."""
+def _say_large(large: _Large) -> None:
+    """Say which columns there are, and that they are read in chunks."""
     from dtgfn.inference.source_data import TrainingSource
 
-    training = TrainingSource(*large)
-    if held_out is not None and not Path(held_out).exists():
-        raise ValueError(f"There is no file {held_out!r}; check the path.")
-    if not as_json:
-        kinds = {name: large.source.kinds[name] for name in training.names}
-        say(f"Columns: {inputs.kinds_text(kinds)}")
-        note(f"{large.source.what} is large, so it is read in chunks, twice.")
-
-
-def _others_of(
-    model: Any, held_out: str | None, large: _Large, separator: str | None
-) -> tuple[Table, Any] | None:
-    """Read held-out rows when a large table is fitted: its classes are not known before."""
-    if held_out is None:
-        return None
-    return read_for_model(model, held_out, large.target, separator, progress=False)
+    kinds = {name: large.source.kinds[name] for name in TrainingSource(*large).names}
+    say(f"Columns: {inputs.kinds_text(kinds)}")
+    note(f"{large.source.what} is large, so it is read in chunks, twice.")
 
 
 def _any_label(weights: Any) -> Any:
@@ -257,26 +225,33 @@ def _fit_and_save(model: Any, rows: _Rows | _Large, out: Path, with_rows: bool) 
 
 
 def _score_and_save(
-    model: Any, others: tuple[Table, Any], ending: _Ending, which: list[int] | None
+    model: Any,
+    others: tuple[Table, Any],
+    positive: str | None,
+    shown: bool,
+    out: Path,
+    with_rows: bool,
+    which: list[int] | None,
 ) -> None:
     """Score a model on other rows, and keep the scores, and which rows they are of, in the file."""
     from dtgfn.storage.model_file import save
 
-    scores = score(model, *others, ending.shown, ending.positive)
-    model.held_out_ = scores | {"row_numbers": which or []}
-    save(model, ending.out, ending.with_rows)
+    model.held_out_ = score(model, *others, shown, positive) | {"row_numbers": which or []}
+    save(model, out, with_rows)
 
 
-def _print_summary(model: Any, out: Path, as_json: bool) -> None:
-    """Print what was learned, and its scores on other rows if there are some."""
+def _end(model: Any, out: Path, as_json: bool, interrupted: bool) -> None:
+    """Print what was learned, with scores on other rows if there are some, and end."""
     from dtgfn.cli.summary import summarise, summary_text
 
     summary: dict[str, Any] = {**summarise(model), "out": str(out)}
     if as_json:
         print_json(summary)
-        return
-    say(summary_text(summary, phrase=in_flags))
-    say(f"\nWritten to {out}")
+    else:
+        say(summary_text(summary, phrase=in_flags))
+        say(f"\nWritten to {out}")
+    if interrupted:
+        raise typer.Exit(130)
 
 
 def note_imbalance(y: Any, positive: str | None) -> None:

@@ -47,12 +47,14 @@ Interval = Annotated[
 WithUncertainty = Annotated[
     bool, typer.Option("--uncertainty", help="Add the uncertainty and its parts.")
 ]
+ONE_TREE = ("best", "paper")
 OneTree = Annotated[
     str | None,
     typer.Option(
-        help="best: the most probable tree predicts alone.",
+        help="best: the most probable tree predicts alone; paper: the single drawn tree with the "
+        "highest log R.",
         show_default=False,
-        autocompletion=complete(("best",)),
+        autocompletion=complete(ONE_TREE),
     ),
 ]
 ClassPrior = Annotated[
@@ -158,7 +160,7 @@ def _read_question(
     from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier
 
     if tree is not None:
-        check_choice("--tree", tree, ("best",))
+        check_choice("--tree", tree, ONE_TREE)
     if interval is not None:
         check_level(interval)
     if isinstance(model, DTGFNAnomalyDetector):
