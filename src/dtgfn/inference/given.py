@@ -142,7 +142,7 @@ def infer_given(
         column=run.column,
         n_columns=run.n_columns,
         engine=method.engine.name,
-        best=(part.best, part.best_log_reward),
+        also_known=part.best,
         diagnostics={"given": demands.words, "seconds": clock.monotonic() - state.started},
     )
 
