@@ -100,6 +100,10 @@ def test_demo_needs_and_leaves_no_files(tmp_path, monkeypatch):
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["held_out"]["accuracy"] >= 0.9
+    assert summary["default"]["held_out"]["accuracy"] >= 0.9
+    assert summary["held_out"]["baseline"]["accuracy"] < 0.5
+    assert abs(summary["gflownet"]["log_z_error"]) < 0.05
+    assert abs(summary["gflownet"]["elbo_gap"]) < 0.05
     assert list(tmp_path.iterdir()) == []
 
 
@@ -478,6 +482,8 @@ def test_the_demo_writes_a_model_and_a_report(tmp_path):
     done = dtgfn("demo", "--out", model, "--report", page)
     assert done.returncode == 0, done.stderr
     assert "iris: 120 training rows, 30 held out" in done.stdout
-    assert "Held-out rows (30): accuracy 0." in done.stdout
+    assert "Held-out rows (30)           accuracy  log loss" in done.stdout
+    assert "baseline: training shares" in done.stdout
+    assert "nats below, its EUBO" in done.stdout
     assert load(model).posterior_.engine == "exact"
     assert "iris: the posterior over its trees" in page.read_text()

@@ -139,6 +139,11 @@ class TreePosterior:
         return isinstance(self.solution, BaggedTrees)
 
     @property
+    def demands(self) -> tuple[str, ...]:
+        """What all trees were made to keep, in words; see ``dtgfn.condition``."""
+        return tuple(self.diagnostics.get("given", ()))
+
+    @property
     def n_bags(self) -> int:
         """How many posteriors were averaged, 0 if this is one posterior."""
         return len(self.solution.copies) if isinstance(self.solution, BaggedTrees) else 0
