@@ -421,6 +421,7 @@ def test_an_exact_fit_is_beyond_doubt(folder):
 
 
 SUFFIXES = {".txt": "text", ".dot": "dot", ".mmd": "mermaid", ".json": "json", ".onnx": "onnx"}
+SUFFIXES |= {".sql": "sql", ".c": "c", ".js": "javascript", ".timbertrek.json": "timbertrek"}
 
 
 @pytest.mark.parametrize(("suffix", "format"), SUFFIXES.items())
@@ -432,6 +433,15 @@ def test_export_writes_what_the_function_does(folder, tmp_path, suffix, format):
     assert written == (
         expected.encode() if isinstance(expected, str) else expected.SerializeToString()
     )
+
+
+def test_export_of_a_statement_from_a_table(folder, tmp_path):
+    out = tmp_path / "tree.sql"
+    line = ("export", folder / "model.dtgfn", "--table", "all rows", "--keep", "id,the key")
+    assert dtgfn(*line, "--out", out).returncode == 0
+    expected = export(load(folder / "model.dtgfn"), "sql", table="all rows", keep=["id", "the key"])
+    assert out.read_text() == expected
+    assert dtgfn(*line, "--format", "sql").stdout.strip() == expected
 
 
 def test_export_compresses_where_the_suffix_says_so(folder, tmp_path):

@@ -19,6 +19,7 @@ from dtgfn.cli.demo import demo
 from dtgfn.cli.diagnose import diagnose
 from dtgfn.cli.export import export
 from dtgfn.cli.fit import fit
+from dtgfn.cli.given import given
 from dtgfn.cli.messages import sentence_of, sentence_of_misuse
 from dtgfn.cli.options import MisuseError
 from dtgfn.cli.plugins import add_plugins
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, fit, predict, show, report, diagnose, export, warm_up):
+for command in (demo, fit, predict, show, report, diagnose, given, export, warm_up):
     app.command()(command)
 app.add_typer(data.app, name="data")
 add_plugins(app)

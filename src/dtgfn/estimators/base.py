@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-from typing import Any, get_args
+from collections.abc import Mapping
+from typing import Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,7 @@ from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.engines.sums.settings import OPTION_NAMES
 from dtgfn.estimators.explained import ExplainedEstimator
+from dtgfn.inference.condition import condition
 from dtgfn.inference.extend import extend_prepared
 from dtgfn.inference.infer import infer_prepared
 from dtgfn.inference.method import (
@@ -209,6 +212,29 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             verbose=self.verbose,
         )
         self._keep(posterior)
+
+    def given(self, given: str | Mapping[str, Any], **options: Any) -> Self:
+        """Return a model of the trees that keep some demands, on the same rows.
+
+        ``given`` and ``options`` are those of ``dtgfn.condition``:
+        ``model.given({"root": "age <= 50"})``. ``dtgfn.given_effect`` of the model that is
+        returned tells what the demands cost.
+        """
+        posterior = condition(
+            self._of_single_trees("given"),
+            given,
+            **{
+                "n_trees": self.n_trees,
+                "time_budget": self.time_budget,
+                "n_jobs": self.n_jobs,
+                "random_state": self._seed(),
+                "verbose": self.verbose,
+                **options,
+            },
+        )
+        model = copy.copy(self)
+        model._keep(posterior)
+        return model
 
     def _seed(self) -> int:
         try:

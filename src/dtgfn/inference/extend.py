@@ -151,6 +151,11 @@ def check_extensible(posterior: TreePosterior) -> Binner:
     """Return how columns become codes; refuse a posterior that more rows cannot join."""
     if posterior.is_bagged:
         raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
+    if posterior.demands:
+        raise ValueError(
+            "A posterior under demands cannot take more rows; give them to the one without, and "
+            "make the demands again."
+        )
     if posterior.binner is None:
         raise ValueError(
             "This posterior was inferred from codes; give extend_posterior one that "

@@ -104,7 +104,7 @@ def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
     solution: TreeSource | None = None
     if "bags.bag" in arrays:
         solution = _bags_from(arrays, trees, rows, score)
-    elif engine == "exact":
+    elif engine == "exact" and "given" not in dict_of(meta["diagnostics"]):
         column = np.asarray(binner.feature_column, dtype=np.int32)
         check_exact(rows, score.leaf)
         solution = _solution_from(arrays, make_problem(rows, score, column, n_columns))

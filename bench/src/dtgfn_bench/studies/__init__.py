@@ -26,4 +26,5 @@ STUDIES = {
     "sums-agreement": "Our posterior over sums of trees against stochtree's, under one prior",
     "sums-speed": "CPU seconds of sums of trees, next to boosters",
     "temperatures": "What one fit for all temperatures could share",
+    "torchgfn": "torchgfn's objectives on trees, held against the sum over all of them",
 }
