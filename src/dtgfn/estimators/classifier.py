@@ -190,9 +190,9 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         return self._fit(X, y, sample_weight, None, streamed=False)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, classes: Any, *, streamed: bool) -> Self:
+        source = self._read_source(X, y, sample_weight)
         check_flag("leaf_draws", self._leaf_draws)
         leaf = DirichletLeaf(1, self.leaf_concentration)
-        source = self._read_source(X, y, sample_weight)
         table: Table | TrainingSource
         if source is not None:
             weighted = None if self.class_weight is None else self._class_factors
