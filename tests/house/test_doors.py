@@ -18,6 +18,7 @@ DOORS = (
     "dtgfn.explain",
     "dtgfn.export",
     "dtgfn.leaves",
+    "dtgfn.mlflow",
     "dtgfn.plots",
     "dtgfn.report",
 )

@@ -139,7 +139,7 @@ def infer_smc(
         column=run.column,
         n_columns=run.n_columns,
         engine="smc",
-        best=(best, max(max(stream.best, default=-math.inf) for stream in streams)),
+        also_known=best,
         diagnostics={**diagnostics, **ruling},
         history=make_history(streams),
     )

@@ -175,11 +175,6 @@ class FreeSampler:
         depths[states.tree[goes], states.step[goes]] = trajectories.nodes.depth[states.node[goes]]
         return depths
 
-    @property
-    def best_log_reward(self) -> float:
-        """Minus infinity: nothing is known beyond the trees drawn."""
-        return -np.inf
-
     def best_known(self) -> None:
         """Nothing is known beyond the trees drawn."""
 
@@ -220,7 +215,8 @@ class FreeSampler:
         return self.network  # type: ignore[return-value]
 
     def _actor(self) -> Actor:
-        if isinstance(self._policy, MlpPolicy) and self.device.type == "cpu":
+        # The compiled actor knows the parameters alone: what a subclass does otherwise, only torch.
+        if type(self._policy) is MlpPolicy and self.device.type == "cpu":
             return CompiledActor(self._policy)
         return TorchActor(self._policy, self.device)
 
