@@ -80,28 +80,46 @@ def look_ahead(
         if low == high or choices.halted[0]:
             continue
         fill_histogram(order, end, f, table, choices)
-        split = split_term(depth, n_varying, high - low, table)
-        extra = split + 2.0 * table.log_stop[depth + 1] - stop
-        begun = False
-        for code in range(low, high):
-            if begun and row_mass(choices.histogram[code], table.leaf) <= 0.0:
-                choices.copies[n_choices - 1] += 1.0
-                continue
-            begun = True
-            for c in range(choices.left.shape[0]):
-                choices.left[c] += choices.histogram[code, c]
-                choices.right[c] -= choices.histogram[code, c]
-            gain = log_marginal(choices.left, table.leaf)
-            gain += log_marginal(choices.right, table.leaf)
-            log_weight = (gain + extra) / table.temperature
-            choices.feature[n_choices] = f
-            choices.low[n_choices] = code
-            choices.log_weight[n_choices] = log_weight
-            choices.copies[n_choices] = 1.0
-            largest = max(largest, log_weight)
-            n_choices += 1
+        given = (depth, n_varying, stop, table, choices)
+        n_choices, largest = weigh_cuts(f, n_choices, largest, *given)
     cumulate(choices, n_choices, largest)
     return n_choices, n_varying, largest
+
+
+@njit(**INNER)
+def weigh_cuts(
+    feature: int,
+    n_choices: int,
+    largest: float,
+    depth: int,
+    n_varying: int,
+    stop: float,
+    table: NodeTable,
+    choices: Choices,
+) -> tuple[int, float]:
+    """Add the cuts of a feature, whose histogram is in ``choices``, with all rows to the right."""
+    low, high = choices.ranges[0, feature], choices.ranges[1, feature]
+    split = split_term(depth, n_varying, high - low, table)
+    extra = split + 2.0 * table.log_stop[depth + 1] - stop
+    begun = False
+    for code in range(low, high):
+        if begun and row_mass(choices.histogram[code], table.leaf) <= 0.0:
+            choices.copies[n_choices - 1] += 1.0
+            continue
+        begun = True
+        for c in range(choices.left.shape[0]):
+            choices.left[c] += choices.histogram[code, c]
+            choices.right[c] -= choices.histogram[code, c]
+        gain = log_marginal(choices.left, table.leaf)
+        gain += log_marginal(choices.right, table.leaf)
+        log_weight = (gain + extra) / table.temperature
+        choices.feature[n_choices] = feature
+        choices.low[n_choices] = code
+        choices.log_weight[n_choices] = log_weight
+        choices.copies[n_choices] = 1.0
+        largest = max(largest, log_weight)
+        n_choices += 1
+    return n_choices, largest
 
 
 @njit(**INNER)
