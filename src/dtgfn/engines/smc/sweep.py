@@ -59,10 +59,10 @@ class Sweep:
     stages: int = 0
     root_seconds: float = 0.0
 
-    def chunks(self) -> Iterator[None]:
-        """Decide and resample until all trees are finished, yielding now and then.
+    def chunks(self) -> Iterator[bool]:
+        """Decide and resample until all trees are finished, yielding False now and then.
 
-        By level, it also yields before each level, when all that it will ask about is known.
+        By level, it yields True before each level, when all that it will ask about is known.
         """
         if self.by_level:
             for level in range(self.nodes.max_depth):
@@ -70,14 +70,18 @@ class Sweep:
                     break  # no tree is that deep
                 if level > 0:
                     self.resample(len(self.particles.next))
-                yield
+                yield True
                 self.nodes.settle(level, self.particles)
                 yield from self.grow(level)
         else:
             yield from self.grow()
+        self.finish()
+
+    def finish(self) -> None:
+        """Take the particles as they are, their open nodes as leaves."""
         self.log_z += log_mean_exp(self.particles.log_weight)
 
-    def grow(self, level: int | None = None) -> Iterator[None]:
+    def grow(self, level: int | None = None) -> Iterator[bool]:
         """Decide and resample until nothing is open, at any level or at this one."""
         while (unfinished := self.unfinished(level)).size:
             yield from self.decide_all(unfinished)
@@ -92,7 +96,7 @@ class Sweep:
             return member
         return member[particles.depth[member, particles.next[member]] == level]
 
-    def decide_all(self, unfinished: Int64s) -> Iterator[None]:
+    def decide_all(self, unfinished: Int64s) -> Iterator[bool]:
         """One decision in every unfinished tree, or in some if the particles are thinned out."""
         width = self.particles.feature.shape[1]
         if self.particles.n_nodes.max() + 2 > width:
@@ -111,7 +115,7 @@ class Sweep:
             self.chunk.adapt(cells, seconds)
             # The first chunk of all is one look at all rows and columns.
             self.root_seconds = self.root_seconds or seconds
-            yield
+            yield False
             if self.thin_if_late():
                 return
 
