@@ -63,10 +63,18 @@ class Cluster:
         sent = [self.client.submit(_itself, each, pure=False) for each in shared]
         copies = ([each] * len(parts) for each in sent)
         found = self.client.map(function, parts, *copies, pure=False)
-        while len(found) > 1:
+        return self._merge(found, merge)
+
+    def merge_tasks(self, tasks: Sequence[Any], merge: Callable[[list[Any]], Any]) -> Any:
+        """Return ``merge`` of what delayed tasks give, in one round trip."""
+        return self._merge(self.start(tasks), merge)
+
+    def _merge(self, found: list[Future], merge: Callable[[list[Any]], Any]) -> Any:
+        while True:
             groups = [found[i : i + AT_ONCE] for i in range(0, len(found), AT_ONCE)]
             found = [self.client.submit(merge, group, pure=False) for group in groups]
-        return self.gather(found)[0]
+            if len(found) == 1:
+                return self.gather(found)[0]
 
     def _wait(self, futures: Sequence[Future]) -> None:
         """Wait, and say in a sentence when nobody is left who works, or workers keep dying."""

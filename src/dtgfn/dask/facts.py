@@ -20,8 +20,9 @@ from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_weights
 from dtgfn.dask.whole_numbers import exact_sum
 from dtgfn.data.tables import Column, Kind, Table, as_table, listing, take
-from dtgfn.data.targets import MAX_WEIGHT, as_target, check_classes, check_numbers
+from dtgfn.data.targets import as_target, check_classes, check_numbers
 
+MOST_WEIGHT = 1e11  # of all rows; beyond, differences of log gammas lose their digits
 CATEGORY_UNITS = 2**20  # weights of categories are counted in so many parts of one
 
 
@@ -112,7 +113,7 @@ def facts_of_column(number: int, column: Column, weights: Floats) -> ColumnFacts
         present = np.array([cell is not None for cell in cells])
         distinct, member = np.unique(cells[present].astype(str), return_inverse=True)
         units = np.maximum(np.rint(weights[present] * CATEGORY_UNITS), 1)
-        masses = np.bincount(member, units, len(distinct)) if len(distinct) else []
+        masses = np.bincount(member, units, len(distinct)) if len(distinct) else np.zeros(0)
         facts.masses = Counter(
             {str(name): int(mass) for name, mass in zip(distinct, masses, strict=True)}
         )
@@ -195,8 +196,8 @@ def check_facts(facts: Facts) -> None:
         raise ValueError(
             "No partition of X has a row that counts; give at least one row of a weight above 0."
         )
-    if facts.weight > MAX_WEIGHT and not facts.whole_weights:
+    if facts.weight > MOST_WEIGHT:
         raise ValueError(
-            f"sample_weight sums to {float(facts.weight):g}, more than {MAX_WEIGHT:g} rows' worth; "
-            "divide it by a constant (a weight counts as that many rows)."
+            f"The rows weigh {float(facts.weight):g} together, more than {MOST_WEIGHT:g}; "
+            "give a sample_weight that is divided by a constant (it counts as that many rows)."
         )

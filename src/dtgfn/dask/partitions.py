@@ -89,7 +89,7 @@ def check_alike(X: Any, n_parts: int, name: str, column: Any) -> None:
         )
     theirs, ours = getattr(column, "divisions", None), getattr(X, "divisions", None)
     known = theirs is not None and ours is not None and None not in (*theirs, *ours)
-    if known and tuple(theirs) != tuple(ours):
+    if known and list(theirs or ()) != list(ours or ()):
         raise ValueError(
             f"{name} has the divisions {shown(theirs)}, but X has {shown(ours)}; {same} "
             f"{name}.repartition(divisions=X.divisions)."

@@ -160,13 +160,22 @@ def _frequent_categories(column: Column, weights: Floats | None) -> tuple[tuple[
         index = np.fromiter(map(number.get, cells, repeat(len(categories))), np.int64, len(cells))
         counted = np.ones(len(cells)) if weights is None else weights
         order = np.argsort(counted)  # so that the sums do not depend on the order of the rows
-        mass = np.bincount(index[order], counted[order])[: len(categories)]
-        order = np.argsort(-mass, kind="stable")[:MAX_CATEGORIES]
-        # One of a few rows in thousands cannot pay for a split, but every row set would count it.
-        common = order[mass[order] >= RARE * mass.sum()]
-        kept = np.sort(common if len(common) else order[:1])
-        categories = [categories[index] for index in kept]
+        mass = np.bincount(index[order], counted[order]).astype(np.float64)[: len(categories)]
+        categories = keep_frequent(categories, mass)
     return tuple(categories), has_missing
+
+
+def keep_frequent(categories: list[str], mass: Floats) -> list[str]:
+    """Keep the categories that count, at most ``MAX_CATEGORIES``, by the weight [K] of their rows.
+
+    One of a few rows in thousands cannot pay for a split, but every row set would count it.
+    """
+    if len(categories) <= MAX_CATEGORIES:
+        return categories
+    order = np.argsort(-mass, kind="stable")[:MAX_CATEGORIES]
+    common = order[mass[order] >= RARE * mass.sum()]
+    kept = np.sort(common if len(common) else order[:1])
+    return [categories[index] for index in kept]
 
 
 def _features_of(column: int, spec: ColumnSpec) -> list[Feature]:

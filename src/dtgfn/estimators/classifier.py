@@ -18,6 +18,7 @@ from dtgfn.data.targets import check_classes, check_labels
 from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.posterior.label_shift import ClassPrior, average_shifted, prior_ratios
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
 from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import SplitPenalty
@@ -190,13 +191,22 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         table, labels = self._read_training(X, y)
         labels = check_classes(labels)
         check_flag("leaf_draws", self._leaf_draws)
-        leaf = DirichletLeaf(1, self.leaf_concentration)
+        leaf = self._leaf()
         weight = self._class_weighted(labels, sample_weight)
         self._infer(
             table, labels, weight, leaf, self.temperature, classes=classes, streamed=streamed
         )
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         return self
+
+    def _leaf(self) -> DirichletLeaf:
+        """What leaves hold, by the prior that was asked for."""
+        return DirichletLeaf(1, self.leaf_concentration)
+
+    def _adopt(self, posterior: TreePosterior) -> None:
+        """Be fitted to a posterior that was inferred elsewhere."""
+        self._keep(posterior)
+        self.classes_ = np.asarray(posterior.classes)
 
     @available_if(streams)  # type: ignore[untyped-decorator]
     def partial_fit(

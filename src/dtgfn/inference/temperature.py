@@ -99,6 +99,7 @@ def leave_one_out(posterior: TreePosterior) -> LeaveOneOut:
 
     """
     posterior = as_posterior(posterior)
+    posterior.check_single_rows("Leaving one row out")
     rows, score, trees = posterior.rows, posterior.score, posterior.trees
     model, labels = class_leaf(score), rows.target.astype(np.int32, copy=False)
     first, member = distinct_trees(trees)  # draws of a narrow posterior are often equal

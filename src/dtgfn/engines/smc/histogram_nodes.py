@@ -232,7 +232,7 @@ def counted_table(source: HistogramSource, score: Score) -> NodeTable:
     """What compiled loops read of the score; rows there are none."""
     if score.uniform_rules:
         raise ValueError(
-            "split_penalty='bcart' asks whether both sides of every split can be split again, which "
+            "split_penalty='bcart' asks whether both sides of a split can be split again, which "
             "takes rows at hand; give 'mdl', 'paper' or a number."
         )
     log_stop, log_split = score.prior.node_terms(score.max_depth)

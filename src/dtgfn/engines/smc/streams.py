@@ -159,7 +159,7 @@ class Draws:
         return float(min(told["effective_sweeps"] * told["ess"], len(self.trees)))
 
     def as_posterior(
-        self, rows: Rows, score: Score, run: Run, ruling: dict[str, float]
+        self, rows: Rows, score: Score, run: Run, ruling: dict[str, Any]
     ) -> TreePosterior:
         """Estimate what a posterior tells; ``ruling`` is what a referee says of the trees."""
         unknown = np.full(len(self.trees), np.nan)
