@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dtgfn._support.backends import advance_elsewhere
 from dtgfn._support.checks import check_count, check_flag, check_integer
 from dtgfn._support.parallel import Deadline, Flag, count_threads, run_round_robin
 from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
@@ -158,23 +159,28 @@ def run_streams(streams: list[Stream], n_sweeps: int | None, deadline: Deadline,
         run.progress("sweeping", min(max(deadline.share, by_sweeps), 1.0))
 
     def enough() -> bool:
-        return any(stream.log_z for stream in streams)
+        return any(stream.has_answer for stream in streams)
 
     shares: list[int | None] = [None] * len(streams)
     if n_sweeps is not None:
         shares = [len(part) for part in np.array_split(np.arange(n_sweeps), len(streams))]
-    run_round_robin(
-        [
-            stream.chunks(share, deadline, lambda: not enough())
-            for stream, share in zip(streams, shares, strict=True)
-        ],
-        n_jobs=count_threads(run.n_jobs),
-        deadline=deadline,
-        enough=enough,
-        on_progress=show_progress,
-    )
+    for stream, share in zip(streams, shares, strict=True):
+        stream.share = share
+    if not advance_elsewhere(streams, to_the_end, deadline, run.n_jobs):
+        run_round_robin(
+            [stream.chunks(stream.share, deadline, lambda: not enough()) for stream in streams],
+            n_jobs=count_threads(run.n_jobs),
+            deadline=deadline,
+            enough=enough,
+            on_progress=show_progress,
+        )
     if not enough():
         raise BudgetExceeded(
             f"SMC could not finish a single tree within time_budget={deadline.seconds:g} s; allow "
             "more, or use fewer n_thresholds, a smaller max_depth, fewer rows or fewer columns."
         )
+
+
+def to_the_end(stream: Stream, deadline: Deadline) -> Iterator[bool]:
+    """All sweeps of a stream that nobody else has anything to show for."""
+    return stream.chunks(stream.share, deadline, lambda: not stream.has_answer)

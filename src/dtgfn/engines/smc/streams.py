@@ -85,6 +85,7 @@ class Stream:
     n_particles: int
     most: int
     by_level: bool = False
+    share: int | None = None  # of the sweeps; None is for ever
     log_z: list[float] = field(default_factory=list)
     best: list[float] = field(default_factory=list)
     resampled: list[int] = field(default_factory=list)
@@ -92,6 +93,11 @@ class Stream:
     particles: list[int] = field(default_factory=list)
     best_tree: tuple[Int32s, Int32s] | None = None
     pool: Pool | None = None
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether a sweep was finished."""
+        return bool(self.log_z)
 
     def chunks(
         self,
