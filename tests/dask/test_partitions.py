@@ -35,7 +35,9 @@ FRAME = pd.DataFrame(
         "open": RNG.random(N) < 0.4,
     }
 )
-LABELS = pd.Series(np.where(FRAME["colour"] == "red", "yes", np.where(FRAME["count"] > 2, "no", "?")))
+LABELS = pd.Series(
+    np.where(FRAME["colour"] == "red", "yes", np.where(FRAME["count"] > 2, "no", "?"))
+)
 NUMBERS = pd.Series(FRAME["size"].fillna(1.0) * FRAME["count"] + RNG.normal(size=N))
 COPIES = pd.Series(RNG.integers(0, 4, N).astype(float))
 SMALL = {"n_trees": 60, "max_depth": 3, "n_thresholds": 15, "random_state": 1}
@@ -192,7 +194,11 @@ def test_columns_are_learned_as_from_one_table(here):
     parts = read_partitions(parts_of(frame, [50]), parts_of(NUMBERS, [50]), None)
     found = learn(Here(), parts, NormalLeaf(), "uniform", 9).binner
     for ours, theirs in zip(found.columns, wanted.columns, strict=True):
-        assert (ours.name, ours.kind, ours.categories) == (theirs.name, theirs.kind, theirs.categories)
+        assert (ours.name, ours.kind, ours.categories) == (
+            theirs.name,
+            theirs.kind,
+            theirs.categories,
+        )
         assert ours.has_missing == theirs.has_missing
         np.testing.assert_array_equal(ours.thresholds, theirs.thresholds)
 
@@ -256,7 +262,9 @@ def test_a_target_in_other_partitions_is_refused(here):
     ):  # fmt: skip
         with pytest.raises((TypeError, ValueError), match=why):
             DaskDTGFNClassifier().fit(X, y)
-    with pytest.raises(ValueError, match=r"y has chunks of 30, 20 rows, but X of 25, 25; .*rechunk"):
+    with pytest.raises(
+        ValueError, match=r"y has chunks of 30, 20 rows, but X of 25, 25; .*rechunk"
+    ):
         DaskDTGFNClassifier().fit(da.ones((50, 2), chunks=(25, 2)), da.ones(50, chunks=30))
 
 

@@ -18,7 +18,7 @@ def real_cluster(n_workers: int = 2):
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=50,
         ) as cluster,
         Client(cluster, timeout=120, set_as_default=False) as client,

@@ -81,7 +81,8 @@ class Cluster:
         last_seen = time.monotonic()
         while True:
             try:
-                wait(list(futures), timeout=PULSE)
+                with self.client.as_current():  # which need not be the default one
+                    wait(list(futures), timeout=PULSE)
             except TimeoutError:
                 if self._n_workers():
                     last_seen = time.monotonic()
