@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtgfn import DTGFNClassifier, DTGFNRegressor, leave_one_out
-from dtgfn.dask import DaskDTGFNClassifier, DaskDTGFNRegressor
+from dtgfn.dask import DaskDTGFNClassifier, DaskDTGFNRegressor, fitting
 from dtgfn.dask import estimators as dask_estimators
-from dtgfn.dask import fitting
 from dtgfn.dask.learning import learn
 from dtgfn.dask.partitions import read_partitions
 from dtgfn.dask.whole_numbers import exact_sum
