@@ -9,13 +9,13 @@ view, then over views by the power mean of exponent 1/2.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.backends import open_backend
 from dtgfn._support.progress import Progress, silent
@@ -100,7 +100,7 @@ def infer_views(
     run = view_run(columns[0], n_jobs=n_jobs)
     compile_engine(method.engine, some, scores[0], run, method.options)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
-    started = time.monotonic()
+    started = clock.monotonic()
 
     def prepare(index: int, seconds: float | None, threads: int | None) -> tuple[Rows, Score, Run]:
         rows = view_rows(background, columns[index], cells, weight, rng)
@@ -120,7 +120,7 @@ def infer_views(
             yield finish(index, posterior)
         return
     for n_views in range(len(columns)):
-        left = None if time_budget is None else time_budget - (time.monotonic() - started)
+        left = None if time_budget is None else time_budget - (clock.monotonic() - started)
         if n_views and left is not None and left <= 0:
             break
         progress("views", n_views / len(columns))

@@ -9,12 +9,14 @@ import numpy as np
 
 from dtgfn._support.json_values import none_if_nan
 from dtgfn._support.printable import visible
+from dtgfn.cli.scores import held_out_text
 from dtgfn.diagnostics.judgement import verdict
 from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain.text import tree_text
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.trees.score import LeftOutRows, Rows
 
 
 def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
@@ -28,6 +30,12 @@ def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any
     [{'name': 'x0', 'inclusion': 0.99...}]
 
     """
+    scores = getattr(model, "held_out_", None)  # by ``dtgfn fit --test-size``
+    held_out = {} if scores is None else {"held_out": scores}
+    return {**_facts(model), **held_out}
+
+
+def _facts(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
     if isinstance(model, DTGFNAnomalyDetector):
         return _detector_summary(model)
     if isinstance(model.posterior_, SumPosterior):
@@ -63,11 +71,16 @@ def _shared_summary(model: PosteriorEstimator) -> dict[str, Any]:
         "engine": posterior.engine,
         "verdict": {name: judged[name] for name in ("level", "sentence", "doubts")},
         "settings": _settings(model),
-        "rows": float(posterior.rows.weight.sum()),
+        "rows": none_if_left_out(posterior.rows),
         "classes": None if posterior.classes is None else posterior.class_names,
         "mean_splits": posterior.mean_splits,
         "diagnostics": posterior.diagnostics,
     }
+
+
+def none_if_left_out(rows: Rows) -> float | None:
+    """Weight of the training rows, None if the model was saved without them."""
+    return None if isinstance(rows, LeftOutRows) else float(rows.weight.sum())
 
 
 def _sum_facts(model: PosteriorEstimator) -> dict[str, Any]:
@@ -108,6 +121,11 @@ def summary_text(
     summary: dict[str, Any], n_columns: int = 15, phrase: Callable[[str], str] = str
 ) -> str:
     """Write a summary for a terminal; ``phrase`` puts parameters into the reader's words."""
+    text = _text(summary, n_columns, phrase)
+    return f"{text}\n\n{held_out_text(summary['held_out'])}" if "held_out" in summary else text
+
+
+def _text(summary: dict[str, Any], n_columns: int, phrase: Callable[[str], str]) -> str:
     if "views" in summary:
         return (
             f"Anomaly detector ({summary['engine']} engine): {summary['trees']} trees in "
@@ -172,8 +190,9 @@ def _sum_lines(
 def _headline(what: str, summary: dict[str, Any]) -> str:
     """What was fitted to how much, how well and how fast."""
     classes = "" if summary["classes"] is None else f", {len(summary['classes'])} classes"
+    rows = "rows left out" if summary["rows"] is None else f"{summary['rows']:g} rows"
     return (
-        f"{what}fit: {summary['verdict']['level']}): {summary['rows']:g} rows, "
+        f"{what}fit: {summary['verdict']['level']}): {rows}, "
         f"{len(summary['columns'])} columns{classes} ({summary['diagnostics']['seconds']:.2f} s)"
     )
 

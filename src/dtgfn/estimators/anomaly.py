@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from numbers import Real
 from typing import Any, Self
@@ -14,6 +13,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
 from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import RunLimits, check_integer, check_range, check_run, check_weights
@@ -155,7 +155,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         options = {**usual, **(self.options or {})}
         known = self.get_params(deep=False)
         method = read_method(self.inference, options, parameter="inference", parameters=known)
-        started = time.monotonic()
+        started = clock.monotonic()
         table = as_table(X)
         self._check_columns(X, table, reset=True)
         weight = check_weights(sample_weight, table.n_rows)
@@ -184,7 +184,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 split_penalty=self.split_penalty,
                 temperature=temperature,
                 n_trees=math.ceil(n_trees / len(chosen)),
-                time_budget=remaining_budget(time_budget, time.monotonic() - started),
+                time_budget=remaining_budget(time_budget, clock.monotonic() - started),
                 n_jobs=n_jobs,
                 rng=rng,
                 progress=progress,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-import time
-from typing import Any, get_args
+from collections.abc import Mapping
+from typing import Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Codes
 from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import Binner, encode
@@ -21,6 +23,7 @@ from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.engines.sums.settings import OPTION_NAMES
 from dtgfn.estimators.explained import ExplainedEstimator
+from dtgfn.inference.condition import condition
 from dtgfn.inference.extend import extend_prepared
 from dtgfn.inference.infer import infer_prepared
 from dtgfn.inference.method import (
@@ -129,7 +132,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
 
         More rows may join a posterior that is ``streamed``, so "auto" is no sum then.
         """
-        started = time.monotonic()
+        started = clock.monotonic()
         ensemble = self._ensemble()
         if ensemble == "sum" and not streamed:
             self._infer_sum(table, y, sample_weight, leaf, classes, started)
@@ -210,6 +213,29 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         )
         self._keep(posterior)
 
+    def given(self, given: str | Mapping[str, Any], **options: Any) -> Self:
+        """Return a model of the trees that keep some demands, on the same rows.
+
+        ``given`` and ``options`` are those of ``dtgfn.condition``:
+        ``model.given({"root": "age <= 50"})``. ``dtgfn.given_effect`` of the model that is
+        returned tells what the demands cost.
+        """
+        posterior = condition(
+            self._of_single_trees("given"),
+            given,
+            **{
+                "n_trees": self.n_trees,
+                "time_budget": self.time_budget,
+                "n_jobs": self.n_jobs,
+                "random_state": self._seed(),
+                "verbose": self.verbose,
+                **options,
+            },
+        )
+        model = copy.copy(self)
+        model._keep(posterior)
+        return model
+
     def _seed(self) -> int:
         try:
             generator = check_random_state(self.random_state)
@@ -223,6 +249,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     def _keep(self, posterior: Posterior) -> None:
         """Take a posterior as the fitted one, ready to predict by all trees and by the best."""
         self.posterior_ = posterior
+        self.__dict__.pop("held_out_", None)  # scores of an earlier fit
         self._sums: SumPredictor | None = None
         if isinstance(posterior, SumPosterior):
             self._sums = SumPredictor(posterior, self.n_jobs)

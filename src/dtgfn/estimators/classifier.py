@@ -273,6 +273,13 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         seed = check_random_state(self.random_state).randint(2**31)
         return predictor.average_draws(codes, seed)
 
+    def predict_log_proba(
+        self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
+    ) -> Floats:
+        """Logarithms of ``predict_proba`` [n, C]; -inf for a class that is ruled out."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, tree, class_prior))
+
     @property
     def _leaf_draws(self) -> bool:
         """Whether leaves predict draws."""

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats
+from dtgfn._support.compiled import njit
 from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner, encode, rule
 from dtgfn.data.tables import as_table

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -24,6 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.backends import Elsewhere, open_backend
 from dtgfn._support.parallel import count_threads, run_tasks
@@ -148,7 +148,7 @@ def infer_bagged(
         return _as_posterior(rows, score, run, engine.name, plan, collected, sharing.used)
 
     def infer_bag(bag: int, check: Callable[[], None]) -> bool:
-        begun = time.monotonic()
+        begun = clock.monotonic()
         if bag and sharing.is_over:
             collected.skip(bag)
             return False
@@ -157,7 +157,7 @@ def infer_bagged(
         collected.put(bag, found)
         if isinstance(found, BudgetExceeded):
             return False
-        sharing.overhead = time.monotonic() - begun - found.seconds
+        sharing.overhead = clock.monotonic() - begun - found.seconds
         return True
 
     run_tasks(
@@ -226,12 +226,12 @@ class Sharing:
     started: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.started = time.monotonic()
+        self.started = clock.monotonic()
 
     @property
     def used(self) -> float:
         """Seconds since the start."""
-        return time.monotonic() - self.started
+        return clock.monotonic() - self.started
 
     @property
     def is_over(self) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
 from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_run, check_seed, check_weights
@@ -120,13 +120,13 @@ def extend_prepared(
     n_trees, time_budget, n_jobs = check_run(wanted, time_budget, n_jobs)
     check_seed(random_state)
     binner = check_extensible(posterior)
-    started = time.monotonic()
+    started = clock.monotonic()
     batch = code_batch(posterior, table, target, sample_weight)
     if len(batch.weight) == 0:
         return posterior
     rows = append_rows(posterior.rows, batch)
     known, instant = weigh_old_trees(posterior, batch)
-    time_budget = remaining_budget(time_budget, time.monotonic() - started, at_least=0.5)
+    time_budget = remaining_budget(time_budget, clock.monotonic() - started, at_least=0.5)
     if posterior.engine == "gfn":
         options = replace(options, policy=posterior.solution, warm_start=known)
         if posterior.solution is not None:
@@ -152,6 +152,11 @@ def check_extensible(posterior: TreePosterior) -> Binner:
     posterior.check_single_rows("To let more rows join")
     if posterior.is_bagged:
         raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
+    if posterior.demands:
+        raise ValueError(
+            "A posterior under demands cannot take more rows; give them to the one without, and "
+            "make the demands again."
+        )
     if posterior.binner is None:
         raise ValueError(
             "This posterior was inferred from codes; give extend_posterior one that "
@@ -164,13 +169,13 @@ def weigh_old_trees(
     posterior: TreePosterior, batch: Rows
 ) -> tuple[TreePosterior, dict[str, float | None]]:
     """Return the old trees, weighed for all rows, and what they say before any training."""
-    begun = time.monotonic()
+    begun = clock.monotonic()
     known, _ = reweigh(posterior, batch)
     return known, {
         "log_evidence": none_if_nan(known.log_evidence),
         "log_evidence_error": none_if_nan(known.log_evidence_error),
         "ess": known.diagnostics["ess"],
-        "seconds": time.monotonic() - begun,
+        "seconds": clock.monotonic() - begun,
     }
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import time
 import warnings
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
 from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.progress import progress_bar
@@ -25,6 +26,7 @@ from dtgfn.engines.contract import Run
 from dtgfn.engines.registry import find_engine
 from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.auto import FIRST, infer_chosen, read_auto
+from dtgfn.inference.given import infer_given
 from dtgfn.inference.method import Method, check_ensemble, read_method, resolve_binning
 from dtgfn.inference.outside import make_outside
 from dtgfn.inference.sums import (
@@ -60,6 +62,7 @@ def infer(
     split_penalty: SplitPenalty = "mdl",
     temperature: float | str = 1.0,
     ensemble: Literal["bags"] | None = None,
+    given: str | Mapping[str, Any] | None = None,
     n_trees: int = 1000,
     sample_weight: npt.ArrayLike | None = None,
     time_budget: float | None = 60.0,
@@ -84,6 +87,7 @@ def infer(
     split_penalty: SplitPenalty = "mdl",
     temperature: float | str = 1.0,
     ensemble: str | None = None,
+    given: str | Mapping[str, Any] | None = None,
     n_trees: int = 1000,
     sample_weight: npt.ArrayLike | None = None,
     time_budget: float | None = 60.0,
@@ -125,6 +129,9 @@ def infer(
         "bags" averages posteriors of resampled rows and columns instead, see
         ``dtgfn.infer_bagged``. "sum" samples sums of trees, which predict best; ``engine``
         and what else is of single trees must be left out then.
+    given : str, dict or None
+        Demands that all trees keep, such as ``{"root": "age <= 50", "never": ["income"]}``; see
+        ``dtgfn.condition``, which also tells what they cost.
     n_trees : int
         Posterior samples to draw.
     sample_weight : array [n] or None
@@ -167,19 +174,20 @@ def infer(
             f"inference={options['inference']!r} is the name that estimators have for it; give "
             f"engine={options['inference']!r}."
         )
-    started = time.monotonic()
+    started = clock.monotonic()
     leaf = DirichletLeaf(1, leaf_concentration) if leaf is None else leaf
     check_ensemble(ensemble, options, find_engine(engine).option_names)
     if ensemble == "sum":
-        given = {
+        set_here = {
             "engine": engine,
             "leaf_concentration": leaf_concentration,
             "split_penalty": split_penalty,
             "temperature": temperature,
+            "given": given,
             "n_trees": n_trees,
         }
         usual = inspect.signature(infer).parameters
-        check_sum_parameters(given, {name: usual[name].default for name in given})
+        check_sum_parameters(set_here, {name: usual[name].default for name in set_here})
         return infer_sum_prepared(
             as_table(X),
             read_target(y, leaf),
@@ -209,6 +217,7 @@ def infer(
         binning=resolve_binning(binning, ensemble),
         split_penalty=split_penalty,
         temperature=temperature,
+        given=given,
         n_trees=n_trees,
         sample_weight=sample_weight,
         time_budget=time_budget,
@@ -231,6 +240,7 @@ def infer_prepared(
     binning: Binning,
     split_penalty: SplitPenalty,
     temperature: float | str,
+    given: str | Mapping[str, Any] | None = None,
     n_trees: int,
     sample_weight: npt.ArrayLike | None,
     time_budget: float | None,
@@ -241,7 +251,7 @@ def infer_prepared(
 ) -> TreePosterior:
     """Infer from what is already read: ``as_table``, ``read_target`` and ``read_method``.
 
-    All else is as in ``infer``; ``started`` is when reading began (``time.monotonic``).
+    All else is as in ``infer``; ``started`` is when reading began (``clock.monotonic``).
     """
     n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
     check_seed(random_state)
@@ -266,7 +276,7 @@ def infer_prepared(
         n_thresholds=n_thresholds,
         **{name: FIRST[name] if name in auto else value for name, value in settings.items()},
     )
-    time_budget = remaining_budget(time_budget, time.monotonic() - started)
+    time_budget = remaining_budget(time_budget, clock.monotonic() - started)
     with progress_bar(verbose) as progress:
         run = Run(
             column=data.binner.feature_column.astype(np.int32),
@@ -277,6 +287,10 @@ def infer_prepared(
             n_jobs=n_jobs,
             progress=progress,
         )
+        if given is not None:
+            check_given_alone(method, auto)
+            posterior = infer_given(method, data.rows, score, run, data.binner, given)
+            return replace(posterior, binner=data.binner, classes=data.classes)
         if (method.bags is not None or auto) and time_budget is not None:
             warm_up(method, data.rows, score, run)
         posterior = infer_chosen(method, data.rows, score, run, auto)
@@ -284,6 +298,17 @@ def infer_prepared(
         warn_if_untrustworthy(posterior)
     warn_if_cut_short(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)
+
+
+def check_given_alone(method: Method, auto: Collection[str]) -> None:
+    """Refuse demands on trees beside what they do not go with."""
+    if method.bags is not None:
+        raise ValueError("given is for the posterior over single trees; leave out ensemble.")
+    if auto:
+        raise ValueError(
+            f"given goes with settings that are chosen before; give {min(auto)} a value, not "
+            "'auto'."
+        )
 
 
 def warm_up(method: Method, rows: Rows, score: Score, run: Run) -> None:

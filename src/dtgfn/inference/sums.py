@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
 from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_integer, check_run, check_seed
 from dtgfn._support.progress import progress_bar
@@ -87,7 +87,7 @@ def infer_sum_prepared(
 ) -> SumPosterior:
     """Infer from what is already read; of ``leaf`` only matters whether it holds classes.
 
-    All else is as in ``infer``; ``started`` is when reading began (``time.monotonic``).
+    All else is as in ``infer``; ``started`` is when reading began (``clock.monotonic``).
     """
     _, time_budget, n_jobs = check_run(1, time_budget, n_jobs)
     check_seed(random_state)
@@ -107,7 +107,7 @@ def infer_sum_prepared(
             column=data.binner.feature_column.astype(np.int32),
             n_columns=table.n_columns,
             random_state=random_state,
-            time_budget=remaining_budget(time_budget, time.monotonic() - started),
+            time_budget=remaining_budget(time_budget, clock.monotonic() - started),
             n_jobs=n_jobs,
             progress=progress,
         )

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from dtgfn._support.arrays import Array, Codes, Floats, Int32s
 from dtgfn.data.binning import Binner, encode, rule
 from dtgfn.data.tables import as_table
+from dtgfn.posterior.arviz_data import inference_data
 from dtgfn.trees.batch import TreeBatch, distinct_trees, uses_columns
 from dtgfn.trees.score import Rows, Score
 
@@ -149,6 +150,11 @@ class TreePosterior:
             )
 
     @property
+    def demands(self) -> tuple[str, ...]:
+        """What all trees were made to keep, in words; see ``dtgfn.condition``."""
+        return tuple(self.diagnostics.get("given", ()))
+
+    @property
     def n_bags(self) -> int:
         """How many posteriors were averaged, 0 if this is one posterior."""
         return len(self.solution.copies) if isinstance(self.solution, BaggedTrees) else 0
@@ -176,6 +182,53 @@ class TreePosterior:
         if self.binner is None:
             raise ValueError("This posterior was inferred from codes, so it knows no columns.")
         return encode(self.binner, as_table(X))
+
+    def to_arviz(self) -> Any:
+        """Draws as ``arviz.InferenceData``, chains by draws, for ArviZ's tables and plots.
+
+        Variables are ``log_reward``, ``n_splits``, ``depth`` and ``uses`` (whether the tree splits
+        on each column). The chains of ``"mcmc"`` are told apart; independent draws are one chain.
+        Weighted draws and bags are refused.
+
+        Returns
+        -------
+        arviz.InferenceData
+            With the group ``posterior``.
+
+        Examples
+        --------
+        >>> from dtgfn import infer
+        >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, [0, 0, 1, 1] * 5, engine="mcmc",
+        ...                   max_depth=1, n_thresholds=3, n_trees=100, n_steps=1000)
+        >>> dict(posterior.to_arviz().posterior.sizes)
+        {'chain': 4, 'draw': 25, 'column': 1}
+
+        """
+        if self.is_bagged:
+            raise ValueError("Bags are many posteriors, not chains of one; ArviZ has no use of it.")
+        if np.ptp(self.log_weight) > 0:
+            raise ValueError(
+                f"The draws of {self.engine} are weighted, and ArviZ takes equal ones; "
+                "infer with engine 'mcmc' or 'exact'."
+            )
+        n_trees, n_columns = len(self.trees), len(self.column_inclusion)
+        variables: dict[str, Array] = {
+            "log_reward": self.log_reward,
+            "n_splits": self.trees.n_splits,
+            "depth": self.trees.depth,
+        }
+        names = list(map(str, range(n_columns)))
+        column = np.arange(n_columns, dtype=np.int32)
+        if self.binner is not None:
+            names = list(self.binner.column_names)
+            column = self.binner.feature_column.astype(np.int32)
+        if len(column) == self.rows.codes.shape[1]:  # else codes came without their columns
+            variables["uses"] = uses_columns(self.trees.feature, column, n_columns)
+        chains = self.diagnostics.get("steps_per_chain", [0]) if self.engine == "mcmc" else [0]
+        parts = np.array_split(np.arange(n_trees), len(chains))  # as the engine takes them
+        chain = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        dims = {"uses": ["column"]} if "uses" in variables else {}
+        return inference_data(variables, chain, dims, {"column": names})
 
     @property
     def weights(self) -> Floats:

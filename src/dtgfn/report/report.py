@@ -260,7 +260,8 @@ def headline(model: Any, title: str | None) -> dict[str, Any]:
 def _examples(model: PosteriorEstimator, X: Any, y: Any) -> tuple[Examples, dict[str, Any] | None]:
     """Rows to show, and the scores of held-out rows if their targets are known."""
     if X is None:
-        return typical_examples(model.posterior_), None
+        kept = getattr(model, "held_out_", None)  # by ``dtgfn fit --test-size``
+        return typical_examples(model.posterior_), shorter_confusion(kept) if kept else None
     unsure = model.predict_uncertainty(X).total  # type: ignore[attr-defined]
     examples = held_out_examples(model.binner_, *_table_and_truth(model, X, y), unsure)
     return examples, None if y is None else shorter_confusion(evaluate(model, X, y))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_choice
+from dtgfn._support.parallel import count_threads
 from dtgfn.data.binner_dict import binner_from_dict
 from dtgfn.data.binning import Binner
 from dtgfn.engines.exact.engine import ExactSolution
@@ -104,7 +104,7 @@ def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
     solution: TreeSource | None = None
     if "bags.bag" in arrays:
         solution = _bags_from(arrays, trees, rows, score)
-    elif engine == "exact":
+    elif engine == "exact" and "given" not in dict_of(meta["diagnostics"]):
         column = np.asarray(binner.feature_column, dtype=np.int32)
         check_exact(rows, score.leaf)
         solution = _solution_from(arrays, make_problem(rows, score, column, n_columns))
@@ -201,7 +201,7 @@ def _solution_from(arrays: Arrays, problem: Problem) -> ExactSolution:
         support.append(_support_from(arrays, f"support.{len(support)}.", problem))
     check_support(problem, support)
     check_pairs(problem, support[-1].bits, problem.score.max_depth - (len(support) - 1))
-    return ExactSolution(problem, support, affordable_threads(problem, os.cpu_count() or 1))
+    return ExactSolution(problem, support, affordable_threads(problem, count_threads(None)))
 
 
 def _support_from(arrays: Arrays, prefix: str, problem: Problem) -> SupportLevel:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,26 @@ class Rows:
                 f"Rows have codes, targets and weights of the shapes {shapes[0]}, {shapes[1]} and "
                 f"{shapes[2]}; give codes [n, d], and a target and a weight for each row."
             )
+
+
+class RowsLeftOutError(ValueError):
+    """Raised by what needs training rows that a model file was written without."""
+
+
+class LeftOutRows(Rows):
+    """Training rows that a model file was written without: whoever asks for them is refused."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("codes", "target", "weight"):
+            raise RowsLeftOutError(
+                "This model was saved without its training rows (rows=False), which this needs; "
+                "predictions, their intervals and exports need none: for the rest save the model "
+                "with its rows."
+            )
+        return object.__getattribute__(self, name)
 
 
 def merge_rows(rows: Rows) -> Rows:

@@ -13,6 +13,7 @@ STUDIES = {
     "ensembles-development": "The choice of the bagged posterior's defaults",
     "exact": "Exact inference on small tables: seconds, memory, log Z",
     "fidelity": "The GFlowNet against the exact posterior",
+    "first-fit": "CPU seconds of a first fit, when nothing is compiled yet",
     "forty": "Forty tables nobody tuned on, next to forests and linear models",
     "large": "Where exact is out of reach: best trees and evidence by engine",
     "mixing": "How fast chains over sums of trees come to agree, next to stochtree and bartz",
@@ -26,4 +27,5 @@ STUDIES = {
     "sums-agreement": "Our posterior over sums of trees against stochtree's, under one prior",
     "sums-speed": "CPU seconds of sums of trees, next to boosters",
     "temperatures": "What one fit for all temperatures could share",
+    "torchgfn": "torchgfn's objectives on trees, held against the sum over all of them",
 }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.checks import check_count
 from dtgfn._support.memory import available_memory
@@ -126,17 +126,17 @@ def infer_exact(
     make_problem(few, score, run.column, run.n_columns)
     budget = make_budget(run, options)
     problem, tail_levels = prepare(rows, score, run, budget)
-    begun = time.monotonic()
+    begun = clock.monotonic()
     compile_loops(few, score, run, tail_levels)
     # Compiling, on a first run, is not the problem's fault.
-    budget.started += time.monotonic() - begun
+    budget.started += clock.monotonic() - begun
     cost = estimate_cost(problem, tail_levels, budget.n_jobs, run.n_trees)
     refuse_if_hopeless(cost, budget)
     run.progress(PREPARING, 1.0)
     run.progress(f"expected: {cost}", 1.0)
     budget.ahead = cost.after
     graph = solve(problem, tail_levels, budget)
-    solve_seconds = time.monotonic() - budget.started
+    solve_seconds = clock.monotonic() - budget.started
     budget.ahead = 0.0
     stage = "finding the best tree"
     best = best_tree(problem, graph, budget.serial(stage), budget.parallel(stage))
@@ -147,7 +147,7 @@ def infer_exact(
     solution = ExactSolution(problem, support, budget.n_jobs)
     seconds = {
         "solve_seconds": solve_seconds,
-        "seconds": time.monotonic() - budget.started,
+        "seconds": clock.monotonic() - budget.started,
     }
     return as_posterior(rows, graph, solution, trees, reward, best, cost, seconds)
 
@@ -160,7 +160,7 @@ def make_budget(run: Run, options: ExactOptions) -> Budget:
         memory=available_memory() // 2 if memory is None else int(memory),
         n_jobs=count_threads(run.n_jobs),
         progress=run.progress,
-        started=time.monotonic(),
+        started=clock.monotonic(),
     )
 
 
@@ -183,7 +183,7 @@ def compile_loops(few: Rows, score: Score, run: Run, tail_levels: int) -> None:
     problem = make_problem(few, score, run.column, run.n_columns)
     if tail_levels == 2 and not problem.two_levels_at_once:
         return
-    graph = solve(problem, tail_levels, Budget(None, 1 << 62, 1, silent, time.monotonic()))
+    graph = solve(problem, tail_levels, Budget(None, 1 << 62, 1, silent, clock.monotonic()))
     best_tree(problem, graph, run_at_once, run_at_once)
     support = build_support(problem, graph, run_at_once)
     sample_trees(problem, support, 1, np.random.default_rng(0), run_at_once)

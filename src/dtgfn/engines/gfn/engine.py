@@ -6,8 +6,6 @@ Torch takes a while to import, so it is imported when the engine runs, not with 
 from __future__ import annotations
 
 import math
-import os
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
 from dtgfn._support.forks import was_forked
-from dtgfn._support.parallel import Threads
+from dtgfn._support.parallel import Threads, count_threads
 from dtgfn.engines.contract import PREPARING, Run
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
 from dtgfn.engines.gfn.settings import (
@@ -29,7 +28,7 @@ from dtgfn.engines.gfn.settings import (
     check_checkpoint,
     make_settings,
 )
-from dtgfn.engines.referee import compile_referee, judge_draws
+from dtgfn.engines.referee import judge_draws
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.posterior.importance_weights import effective_sample_size, evidence_estimate
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
@@ -123,10 +122,24 @@ class GfnEngine:
 
     def infer(self, rows: Rows, score: Score, run: Run, options: GfnOptions) -> TreePosterior:
         """Train a GFlowNet, and draw trees from it."""
+        check_torch()
         return infer_gfn(rows, score, run, options)
 
 
 ENGINE = GfnEngine()
+
+
+def check_torch() -> None:
+    """Refuse to go on without PyTorch, before anything is compiled or read."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "The GFlowNet needs PyTorch: pip install 'dtgfn[gfn]' (for the small CPU build, "
+            "install torch first as PyTorch's 'Get "
+            "started' page says for CPU); inference='exact', 'smc' and 'mcmc' and sums of trees "
+            "need none."
+        ) from error
 
 
 def infer_gfn(
@@ -157,10 +170,10 @@ def infer_gfn(
     from dtgfn.engines.gfn.state import data_fingerprint
     from dtgfn.engines.gfn.trainer import train
 
-    started, options = time.monotonic(), GfnOptions() if options is None else options
+    started, options = clock.monotonic(), GfnOptions() if options is None else options
     settings, rng = options.settings, np.random.default_rng(run.random_state)
     network_seed, train_seed = (int(seed) for seed in rng.integers(0, 2**31, size=2))
-    threads = run.n_jobs or os.cpu_count() or 1
+    threads = count_threads(run.n_jobs)
     # The fixed order's network is small: more threads would wait for each other.
     torch_jobs = threads if settings.leaf_order == "free" or settings.device != "cpu" else 1
     fingerprint = data_fingerprint(rows, score)
@@ -202,13 +215,13 @@ def begin(
     run.progress(PREPARING, 0.0)
     if policy is not None and policy.fingerprint == fingerprint:
         run.progress(PREPARING, 1.0)
-        return policy.sampler, policy.state, time.monotonic()
+        return policy.sampler, policy.state, clock.monotonic()
     sampler = make_sampler(rows, score, run, settings, seeds[0], n_jobs)
     before = policy.state if policy is not None and options.warm_start is not None else None
     if before is None:
         compile_steps(sampler, rows, score, run, settings)
     run.progress(PREPARING, 1.0)
-    begun, state = time.monotonic(), None
+    begun, state = clock.monotonic(), None
     if options.warm_start is not None:
         state = start_state(sampler, score, settings, seeds[1])
         warm_start(state, before, options.warm_start, run.time_budget)
@@ -217,7 +230,7 @@ def begin(
 
 def remaining(time_budget: float | None, begun: float) -> float | None:
     """Seconds of the budget that are left."""
-    return None if time_budget is None else max(time_budget + begun - time.monotonic(), 0.0)
+    return None if time_budget is None else max(time_budget + begun - clock.monotonic(), 0.0)
 
 
 def make_sampler(
@@ -275,7 +288,6 @@ def compile_steps(sampler: Sampler, rows: Rows, score: Score, run: Run, settings
     paths = small.rollout(2, settings.epsilon, rng)
     small.residuals([small.retrace(paths.trees, rng)], True)
     small.draw(2, rng)
-    compile_referee(rows, score, run)
 
 
 def draw_posterior(
@@ -288,11 +300,11 @@ def draw_posterior(
     started: float,
 ) -> TreePosterior:
     """Draw trees from the trained policy and weigh them."""
-    sampler, begun = policy.sampler, time.monotonic()
+    sampler, begun = policy.sampler, clock.monotonic()
     draws = sampler.draw(run.n_trees, rng)
     n_drawn = len(draws.trees)
     sampler.deadline = math.inf
-    seconds = {"training_seconds": training.seconds, "draw_seconds": time.monotonic() - begun}
+    seconds = {"training_seconds": training.seconds, "draw_seconds": clock.monotonic() - begun}
     log_weight = draws.log_weight(score.temperature)
     log_evidence, error = evidence_estimate(log_weight)
     floor, ceiling = sampler.bounds()
@@ -305,7 +317,7 @@ def draw_posterior(
         "elbo": min(float(log_weight.mean()), log_evidence),
         "ess": effective_sample_size(log_weight),
         **training_diagnostics(sampler, training, draws, rng),
-        "seconds": time.monotonic() - started,
+        "seconds": clock.monotonic() - started,
         **seconds,
         "distinct": len(set(canonical_keys(draws.trees))) / n_drawn,
         "cut_short": float(draws.cut_short.mean()),
@@ -416,7 +428,7 @@ def best_known(sampler: Sampler, training: Training) -> tuple[TreeBatch, float] 
 
 def drawing_deadline(stopped_because: str, begun: float, time_budget: float | None) -> float:
     """When drawing has to be done: when the budget is over, or after a little extra time."""
-    now = time.monotonic()
+    now = clock.monotonic()
     if stopped_because == "interrupted":
         return now + EXTRA_SECONDS / 2
     if time_budget is None:

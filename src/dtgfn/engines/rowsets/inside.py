@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Runner
 from dtgfn.engines.rowsets.graph import Edges, RowSets
 from dtgfn.engines.rowsets.problem import Loops, Problem

@@ -6,9 +6,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaf_models import log_marginal, write_outputs
@@ -30,7 +30,7 @@ class CutBuffer(NamedTuple):
     seen: Int32s  # [R] scratch
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def make_cut_buffer(loops: Loops, max_cuts: int) -> CutBuffer:
     """Return room for the cuts of any row set of the problem."""
     n_sums, n_ranks = loops.sums.shape[1], loops.rank_code.shape[1]
@@ -50,7 +50,7 @@ def make_cut_buffer(loops: Loops, max_cuts: int) -> CutBuffer:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def list_cuts(
     bits: UInt64s, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
@@ -65,7 +65,7 @@ def list_cuts(
     return _list_cuts_by_formula(s, depth, loops, cuts, with_means)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _list_cuts_by_table(
     s: int, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
@@ -109,7 +109,7 @@ def _list_cuts_by_table(
     return n_cuts, stop, best, -table.scale * row_weight
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _list_cuts_by_formula(
     s: int, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
@@ -156,7 +156,7 @@ def _list_cuts_by_formula(
     return n_cuts, math.exp(stop - reference), 1.0, reference
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _fill_buckets(f: int, s: int, loops: Loops, cuts: CutBuffer) -> tuple[int, int]:
     """Sum the rows of each code of a feature; return the lowest and the highest rank."""
     lowest, highest = loops.rank_code.shape[1], -1
@@ -173,7 +173,7 @@ def _fill_buckets(f: int, s: int, loops: Loops, cuts: CutBuffer) -> tuple[int, i
     return lowest, highest
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _exponentiate(n_cuts: int, n_varying: int, stop: float, loops: Loops, cuts: CutBuffer) -> float:
     """Make weights of log weights, all thresholds of a cut together; return their reference."""
     share = 0.0

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Interruptible, Runner, run_at_once
 from dtgfn.engines.rowsets.graph import Edges, RowSets, expand, sum_rows
 from dtgfn.engines.rowsets.one_level import list_cuts, make_cut_buffer

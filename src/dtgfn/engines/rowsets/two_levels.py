@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.problem import Loops
 
@@ -37,7 +37,7 @@ class Pairs(NamedTuple):
     rows: Int32s  # [P]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def make_pairs(loops: Loops, max_cuts: int, n_groups: int) -> Pairs:
     """Return scratch for any row set with at most ``max_cuts`` cuts."""
     n_features, n_rows = loops.ranks.shape
@@ -61,7 +61,7 @@ def make_pairs(loops: Loops, max_cuts: int, n_groups: int) -> Pairs:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def number_cuts(s: int, loops: Loops, pairs: Pairs) -> int:
     """Number the cuts of the row set in ``pairs.rows[:s]``; return how many there are."""
     n_features = loops.ranks.shape[0]
@@ -99,7 +99,7 @@ def number_cuts(s: int, loops: Loops, pairs: Pairs) -> int:
     return n_cuts
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@njit(**INNER, fastmath={"reassoc", "nsz", "contract"})
 def pair_same_feature(a: int, b: int, total: int, own: int, value: Floats, pairs: Pairs) -> None:
     """Add the second cuts on the feature of the first: cuts a..b-1 against each other."""
     prefix, multiplicity = pairs.prefix, pairs.multiplicity
@@ -119,7 +119,7 @@ def pair_same_feature(a: int, b: int, total: int, own: int, value: Floats, pairs
         pairs.best_left[i] = max(pairs.best_left[i], best)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@njit(**INNER, fastmath={"reassoc", "nsz", "contract"})
 def pair_two_features(
     a: int, b: int, c: int, d: int, total: int, f: int, g: int, value: Floats, pairs: Pairs
 ) -> None:
@@ -164,7 +164,7 @@ def pair_two_features(
         pairs.best_right[i] = max(pairs.best_right[i], best_right)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def count_jointly(
     s: int, f: int, g: int, height: int, width: int, loops: Loops, pairs: Pairs
 ) -> None:
@@ -176,7 +176,7 @@ def count_jointly(
         pairs.joint[cell] += loops.table.packed[pairs.rows[i]]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def sum_pairs(s: int, total: int, n_cuts: int, loops: Loops, pairs: Pairs) -> None:
     """Fill the sums over second cuts for every first cut of the row set."""
     n_features = loops.ranks.shape[0]
@@ -200,7 +200,7 @@ def sum_pairs(s: int, total: int, n_cuts: int, loops: Loops, pairs: Pairs) -> No
             pair_two_features(a, b, c, d, total, loops.group[f], loops.group[g], value, pairs)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def load_set(bits: UInt64s, loops: Loops, pairs: Pairs) -> tuple[int, int, int]:
     """Number a row set's cuts and sum over their pairs; return its rows, packed count and cuts."""
     s = rows_of(bits, pairs.rows)
@@ -212,7 +212,7 @@ def load_set(bits: UInt64s, loops: Loops, pairs: Pairs) -> tuple[int, int, int]:
     return s, total, n_cuts
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def value_sides(total: int, n_cuts: int, split: float, loops: Loops, pairs: Pairs) -> float:
     """Fill Z of both sides of every first cut and return Z of the set; one column only."""
     z = loops.table.value[total]
@@ -224,7 +224,7 @@ def value_sides(total: int, n_cuts: int, split: float, loops: Loops, pairs: Pair
     return z
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def sum_first_cuts(
     total: int, split: float, loops: Loops, pairs: Pairs, size: Floats, absent: Floats
 ) -> tuple[float, float]:

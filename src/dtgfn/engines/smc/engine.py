@@ -13,7 +13,7 @@ from dtgfn._support.backends import advance_elsewhere
 from dtgfn._support.checks import check_count, check_flag, check_integer
 from dtgfn._support.parallel import Deadline, Flag, count_threads, run_round_robin
 from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
-from dtgfn.engines.referee import compile_referee, judge_draws
+from dtgfn.engines.referee import judge_draws
 from dtgfn.engines.smc.particles import Nodes
 from dtgfn.engines.smc.row_nodes import RowNodes, make_workspace
 from dtgfn.engines.smc.streams import Stream, collect_draws
@@ -108,7 +108,7 @@ def infer_smc(
     if options.n_sweeps is None and run.time_budget is None:
         raise ValueError("n_sweeps=None runs until time_budget ends; give one of them.")
     run.progress(PREPARING, 0.0)
-    compile_loops(rows, score, run)
+    compile_loops(rows, score)
     run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
     deadline = Deadline(run.time_budget)
@@ -141,14 +141,13 @@ def make_streams(
     ]
 
 
-def compile_loops(rows: Rows, score: Score, run: Run) -> None:
+def compile_loops(rows: Rows, score: Score) -> None:
     """Run a sweep on two rows, so that all loops are compiled."""
     table = make_node_table(two_rows(rows), score)
     nodes = RowNodes(table, make_workspace(table, Deadline(None).halted))
     stream = Stream(lambda _: nodes, np.random.default_rng(0), 1, 1)
     for _ in stream.chunks(1, Deadline(None)):
         pass
-    compile_referee(rows, score, run)
 
 
 def run_streams(streams: list[Stream], n_sweeps: int | None, deadline: Deadline, run: Run) -> None:

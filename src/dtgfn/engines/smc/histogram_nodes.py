@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Flag
 from dtgfn.engines.smc.histograms import HistogramSource, Step, make_paths, offsets
 from dtgfn.engines.smc.lookahead import (

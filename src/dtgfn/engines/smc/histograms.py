@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn._support.parallel import Flag
-from dtgfn.trees.node_terms import INNER
 
 
 class CodedPart(NamedTuple):

@@ -10,11 +10,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn._support.parallel import Flag
-from dtgfn.trees.node_terms import INNER
 
 FIRST_WIDTH = 15
 

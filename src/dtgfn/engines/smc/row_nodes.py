@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn._support.parallel import Flag
 from dtgfn.engines.smc.lookahead import Choices, draw_choice, look_ahead, make_choices
 from dtgfn.engines.smc.particles import Particles, skip_decided
 from dtgfn.trees.node_terms import (
-    INNER,
     NodeTable,
     most_nodes,
     partition_rows,

@@ -14,12 +14,12 @@ will be asked is known at once.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats, Int64s
 from dtgfn._support.parallel import ChunkSize, Deadline
 from dtgfn.engines.smc.particles import Nodes, Particles, plant, widen
@@ -109,9 +109,9 @@ class Sweep:
         given = (new_node.view(np.uint8), unfinished[by_name], uniform)
         position = 0
         while position < len(unfinished):
-            begun = time.monotonic()
+            begun = clock.monotonic()
             position, cells = self.nodes.decide(position, self.chunk.size, *given, self.particles)
-            seconds = time.monotonic() - begun
+            seconds = clock.monotonic() - begun
             self.chunk.adapt(cells, seconds)
             # The first chunk of all is one look at all rows and columns.
             self.root_seconds = self.root_seconds or seconds

@@ -11,13 +11,13 @@ is known without them.
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import torch
-from numba import njit
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Float32s, Int32s, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import ChunkSize
 from dtgfn.engines.gfn.fixed.network import LEVELS_LEFT, ResidualNetwork, network_input
 from dtgfn.engines.rowsets.partial.cuts import CutTable
@@ -137,11 +137,11 @@ class FlowEstimates:
         new = np.isnan(self.graph.levels[depth].flow[nodes])
         self.expand(depth, nodes[~new])
         chunk, first, nodes = ChunkSize(), 0, nodes[new]
-        while first < nodes.size and (begun := time.monotonic()) < deadline:
+        while first < nodes.size and (begun := clock.monotonic()) < deadline:
             part = nodes[first : first + chunk.size]
             self.expand(depth, part)
             first += part.size
-            chunk.adapt(part.size, time.monotonic() - begun)
+            chunk.adapt(part.size, clock.monotonic() - begun)
         return first
 
     def restore_optimism(self) -> None:
@@ -197,17 +197,16 @@ class FlowEstimates:
 def node_inputs(graph: PartialGraph, depth: int, nodes: Int64s) -> Float32s:
     """Network inputs [N, F] of nodes of a depth."""
     level, levels_left = graph.levels[depth], graph.problem.score.max_depth - depth
-    return network_input(
-        level.sums[nodes], level.lookahead[nodes], levels_left, graph.problem.loops
-    )
+    lookahead = np.asarray(level.lookahead[nodes], np.float64)
+    return network_input(level.sums[nodes], lookahead, levels_left, graph.problem.loops)
 
 
 def child_inputs(graph: PartialGraph, level: Level, cuts: Int64s) -> Float32s:
     """Network inputs [2 N, F] of both children of some cuts [N] of a level."""
     levels_left = graph.problem.score.max_depth - level.depth - 1
     sums = level.cuts.sums[cuts].reshape(-1, level.sums.shape[1])
-    lookahead = level.cuts.lookahead[cuts].reshape(-1)
-    return network_input(sums, lookahead, levels_left, graph.problem.loops)
+    lookahead = level.cuts.lookahead[cuts].reshape(-1).astype(np.float64)
+    return network_input(sums.astype(np.float64), lookahead, levels_left, graph.problem.loops)
 
 
 @njit(cache=True, nogil=True)

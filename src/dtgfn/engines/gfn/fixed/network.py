@@ -14,10 +14,10 @@ import math
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor, nn
 
 from dtgfn._support.arrays import Float32s, Floats
+from dtgfn._support.compiled import njit
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaf_models import log_marginal, row_mass
 
@@ -74,14 +74,16 @@ class ResidualNetwork(nn.Module):
 
 
 @njit(cache=True, nogil=True)
-def network_input(
-    sums: Floats | Float32s, lookahead: Floats | Float32s, levels_left: int, loops: Loops
-) -> Float32s:
+def network_input(sums: Floats, lookahead: Floats, levels_left: int, loops: Loops) -> Float32s:
     """Describe row sets by their sums [N, K] and look-ahead [N]: float32 [N, K + N_INPUTS]."""
     n_sets, n_sums = sums.shape
     x = np.empty((n_sets, n_sums + N_INPUTS), np.float32)
     here = np.empty(n_sums)
-    everything = row_mass(loops.sums.sum(axis=0), loops.leaf)
+    here[:] = 0.0
+    for row in range(loops.sums.shape[0]):
+        for c in range(n_sums):
+            here[c] += loops.sums[row, c]
+    everything = row_mass(here, loops.leaf)
     for i in range(n_sets):
         largest = 0.0
         for c in range(n_sums):

@@ -11,9 +11,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Bools, Float32s, Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.graph import RowSetTable, find_or_add, rows_of, sum_rows
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.engines.rowsets.two_levels import Pairs, load_set, make_pairs, value_sides
@@ -75,7 +75,7 @@ def look_ahead_by_table(
         write_cuts(start[node], s, total, split, depth, loops, pairs, cuts)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def write_cuts(
     at: int,
     s: int,
@@ -123,7 +123,7 @@ def write_cuts(
             cuts.child[e, 0], cuts.child[e, 1] = -1, -1
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def sum_positions(at: int, s: int, f: int, loops: Loops, pairs: Pairs, cuts: CutTable) -> None:
     """Sum the rows left of each cut of a feature, and not of the cut before; set its thresholds.
 
@@ -149,7 +149,7 @@ def sum_positions(at: int, s: int, f: int, loops: Loops, pairs: Pairs, cuts: Cut
             cuts.high[at + a + position - 1] = code
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def find_two_codes(loops: Loops) -> Bools:
     """Tell which features [F] have two codes only, as indicators of categories do."""
     n_features, n_ranks = loops.rank_code.shape
@@ -160,7 +160,7 @@ def find_two_codes(loops: Loops) -> Bools:
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def sum_two_codes(
     f: int, s: int, rows: Int32s, total_sums: Floats, loops: Loops, bucket: Floats, seen: Int32s
 ) -> tuple[int, int]:
@@ -182,7 +182,7 @@ def sum_two_codes(
     return lowest, highest
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def sum_codes(
     f: int, s: int, rows: Int32s, loops: Loops, bucket: Floats, seen: Int32s
 ) -> tuple[int, int]:
@@ -237,7 +237,7 @@ def look_ahead_by_formula(
                 cuts.prior[u] -= share
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def write_leaf_cuts(
     e: int,
     f: int,
@@ -293,7 +293,7 @@ def set_stop(nodes: Int64s, sums: Floats, log_prior: float, loops: Loops, stop: 
         stop[k] = stop_flow(sums[k], log_prior, loops)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def stop_flow(sums: Floats, log_prior: float, loops: Loops) -> float:
     """Log flow of stopping at sums [K]."""
     value = log_marginal(sums, loops.leaf)

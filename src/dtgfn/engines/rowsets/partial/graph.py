@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Runner, run_at_once
 from dtgfn.engines.rowsets.graph import RowSets, RowSetTable, count_cuts, find_or_add
 from dtgfn.engines.rowsets.partial.cuts import (
