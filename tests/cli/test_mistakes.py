@@ -61,7 +61,7 @@ def folder(tmp_path_factory):
 
 FILES = [
     (1, "fit nope.csv --target y --out m.dtgfn", "There is no file 'nope.csv'; check the path"),
-    (1, "fit sub --target y --out m.dtgfn", "'sub' is a directory; name a file in it"),
+    (1, "fit sub --target y --out m.dtgfn", "'sub' is a folder without Parquet files"),
     (1, "fit empty.csv --target y --out m.dtgfn", "'empty.csv' is empty; give it names"),
     (1, "fit latin.csv --target y --out m.dtgfn", "is not UTF-8 text (byte 0xef); save it as UTF-"),
     (1, "fit wide.csv --target y --out m.dtgfn", "is not UTF-8 text (byte 0xff: UTF-16, it seems)"),

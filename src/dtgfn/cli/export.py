@@ -28,7 +28,7 @@ SUFFIXES = {
     "javascript": (".js", ".mjs"),
     "rules": (".csv", ".tsv", ".parquet"),
 }
-TREES = ("best", "consensus", "all")
+TREES = ("best", "consensus", "paper", "all")
 
 
 def export(
@@ -46,8 +46,8 @@ def export(
     tree: Annotated[
         str | None,
         typer.Option(
-            help="best, consensus, all of them weighted, or the index of a sampled tree; best if "
-            "left out, of a sum of trees all.",
+            help="best, consensus, paper, all of them weighted, or the index of a sampled tree; "
+            "best if left out, of a sum of trees all.",
             show_default=False,
             autocompletion=complete(TREES),
         ),

@@ -29,7 +29,7 @@ def read_beside(
 
     ``labels`` are those of the training rows, None if there are no classes.
     """
-    from dtgfn.data.tables import label, listing
+    from dtgfn.data.tables import keep_columns, label, listing
 
     text = [column.name for column in training.columns if column.kind == "category"]
     table, truth = _read(
@@ -43,7 +43,8 @@ def read_beside(
                 f"Column {target!r} of {source!r} holds {listing(odd)}, no class of the training "
                 "rows; drop such rows."
             )
-    return inputs.named_columns(training.names, table), truth
+    inputs.check_names_of(training.names, table)
+    return keep_columns(table, training.names), truth
 
 
 def _read(
@@ -55,11 +56,13 @@ def _read(
     classes: Any,
 ) -> tuple[Table, Any]:
     """Read a table and take the truth out, as text where classes are text."""
+    from dtgfn._support.progress import progress_bar
     from dtgfn.data.tables import listing, split_column
 
     if target is not None and any(isinstance(name, str) for name in classes):
         text_columns = [*text_columns, target]
-    table = inputs.read_known(source, separator, text_columns, progress)
+    with progress_bar(progress) as show:
+        table = inputs.read_known(source, separator, text_columns, show)
     if target is None:
         return table, None
     if target not in table.names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain.text import tree_text
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.trees.equivalent_cuts import log_n_equivalent
 from dtgfn.trees.score import LeftOutRows, Rows
 
 
@@ -53,7 +55,8 @@ def _facts(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
         ],
         "best_tree": {
             "log_reward": posterior.best_log_reward,
-            "probability": none_if_nan(posterior.best_probability),
+            "probability": posterior.best_probability,
+            "equivalent": round(math.exp(float(log_n_equivalent(posterior.best_cuts)[0]))),
             "n_splits": int(posterior.best_tree.n_splits[0]),
             "depth": int(posterior.best_tree.depth[0]),
             "rules": tree_text(posterior),
@@ -144,21 +147,29 @@ def _text(summary: dict[str, Any], n_columns: int, phrase: Callable[[str], str])
         said = "sampled, no gap left"
     unknown = f"not estimated by {summary['engine']}"
     evidence = unknown if log_evidence is None else f"{log_evidence:.4f} ({said})"
-    share = best["probability"]
-    probability = "" if share is None else f"posterior probability {share:.3g}, "
     lines = [
         _headline(f"Posterior over decision trees ({summary['engine']} engine, ", summary),
         *(phrase(line) for line in _doubtful(summary["verdict"])),
         f"log evidence     {evidence}",
         f"splits per tree  {summary['mean_splits']:.2f} on average; " + _sizes(summary),
         "",
-        f"Most probable tree known ({probability}log R {best['log_reward']:.3f}):",
+        _best_line(best, log_evidence is not None, summary["engine"] == "exact"),
         *("  " + line for line in best["rules"].splitlines()),
         "",
         "Probability that a column is used:",
         *_column_bars(summary["columns"], "inclusion", n_columns),
     ]
     return "\n".join(lines)
+
+
+def _best_line(best: dict[str, Any], by_evidence: bool, of_all: bool) -> str:
+    """What the tree below is, and how probable."""
+    probability = f"posterior probability {best['probability']:.3g}"
+    if not by_evidence:
+        probability = f"{best['probability']:.3g} of the drawn trees"
+    if best["equivalent"] > 1:
+        probability += f", with thresholds anywhere in [ ]: {best['equivalent']:,} trees"
+    return f"Most probable tree{'' if of_all else ' known'} ({probability}):"
 
 
 def _sum_lines(

@@ -118,8 +118,7 @@ def gather_rows(
             UntrustworthyFit,
             stacklevel=levels_to_caller(),
         )
-    n_features = len(learned.binner.features)
-    return as_rows(groups, used, n_features, learned.unit), draws
+    return as_rows(groups, used, code_counts(learned.binner), learned.unit), draws
 
 
 def all_trees(draws: Draws) -> TreeBatch:

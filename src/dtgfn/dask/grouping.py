@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dtgfn._support.arrays import Codes, Floats, Int32s
+from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
 from dtgfn.dask.coding import merge_part
 from dtgfn.engines.smc.histograms import CodedPart
 from dtgfn.trees.batch import TreeBatch
@@ -55,16 +55,25 @@ def merge_groups(several: list[CodedPart | None], most: int = MOST_GROUPS) -> Co
     return merged if len(merged.slot) <= most else None
 
 
-def as_rows(groups: CodedPart, used: UsedCuts, n_features: int, unit: Floats) -> Rows:
-    """Groups as rows; of numbers two rows for each, which have its weight, mean and squares."""
-    codes: Codes = np.zeros((len(groups.slot), n_features), dtype=np.uint16)
-    codes[:, used.feature] = groups.codes
-    if groups.amount.shape[1] == 1:
-        return Rows(codes, groups.slot, groups.amount[:, 0] * unit[0])
-    weight, first, second = (groups.amount * unit).T
-    mean = first / weight
-    spread = np.sqrt(np.maximum(second / weight - mean**2, 0.0))
-    one = spread <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
-    target = np.concatenate([np.where(one, mean, mean - spread), (mean + spread)[~one]])
-    weights = np.concatenate([np.where(one, weight, weight / 2), weight[~one] / 2])
-    return Rows(np.concatenate([codes, codes[~one]]), target, weights)
+def as_rows(groups: CodedPart, used: UsedCuts, n_codes: Int64s, unit: Floats) -> Rows:
+    """Groups as rows, two for each: one with its lowest and one with its highest codes.
+
+    So a cut that was not asked for never seems to part the rows as one that was. Both have half of
+    the group's weight; of numbers they are at its mean less and plus its spread, which gives its
+    sums of weights, numbers and squares.
+    """
+    n_features = len(n_codes)
+    codes: Codes = np.zeros((2, len(groups.slot), n_features), dtype=np.uint16)
+    codes[1] = n_codes - 1
+    codes[0][:, used.feature] = groups.codes
+    for u, (feature, cuts) in enumerate(zip(used.feature, used.cuts, strict=True)):
+        highest = np.append(cuts, n_codes[feature] - 1).astype(np.uint16)
+        codes[1][:, feature] = highest[np.searchsorted(cuts, groups.codes[:, u], side="left")]
+    both = codes.reshape(-1, n_features)
+    amount = groups.amount * (unit[: groups.amount.shape[1]])
+    weight = np.tile(amount[:, 0] / 2, 2)
+    if amount.shape[1] == 1:
+        return Rows(both, np.tile(groups.slot, 2), weight)
+    mean = amount[:, 1] / amount[:, 0]
+    spread = np.sqrt(np.maximum(amount[:, 2] / amount[:, 0] - mean**2, 0.0))
+    return Rows(both, np.concatenate([mean - spread, mean + spread]), weight)

@@ -25,7 +25,8 @@ from dtgfn.dask.facts import (
 from dtgfn.dask.partitions import Partitions
 from dtgfn.dask.quantiles import exact_quantiles
 from dtgfn.dask.whole_numbers import exact_sum, unit_for
-from dtgfn.data.binning import Binner, ColumnSpec, check_settings, keep_frequent
+from dtgfn.data.binning import Binner, ColumnSpec, check_settings
+from dtgfn.data.categories import frequent
 from dtgfn.data.thresholds import HALF, NONE, Binning, between, place_thresholds
 from dtgfn.trees.leaf_models import (
     DirichletLeaf,
@@ -136,7 +137,7 @@ def learn_column(
     if kind == "category":
         names = sorted(column.masses)
         mass = np.array([column.masses[name] for name in names]) / CATEGORY_UNITS
-        kept = tuple(keep_frequent(names, mass))
+        kept = frequent(names, mass, float(mass.sum()))
         return ColumnSpec(column.name, kind, NONE, kept, column.has_missing)
     thresholds = NONE
     if column.low < column.high and kind == "boolean":

@@ -33,6 +33,7 @@ from dtgfn.inference.method import (
     read_method,
     resolve_binning,
 )
+from dtgfn.inference.source_data import TrainingSource, training_source
 from dtgfn.inference.sums import (
     check_sum_parameters,
     infer_sum_prepared,
@@ -55,13 +56,14 @@ OPTIONS_OF_ONE_TABLE = ("checkpoint", "policy")
 class TableEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator that takes numbers, booleans, text and missing values as they are."""
 
-    def _check_columns(self, X: Any, table: Table, *, reset: bool) -> None:
+    def _check_columns(self, X: Any, table: Table | TrainingSource, *, reset: bool) -> None:
         """Remember number and names of columns, or compare with them, as scikit-learn does."""
-        if not isinstance(X, Table):
+        lazy = hasattr(X, "collect")  # of which scikit-learn does not know the columns
+        if not isinstance(X, Table | TrainingSource) and not lazy:
             validate_data(self, X, reset=reset, skip_check_array=True)
         elif reset:
-            self.n_features_in_ = table.n_columns
-            if table.named:
+            self.n_features_in_ = len(table.names)
+            if not isinstance(table, Table) or table.named:
                 self.feature_names_in_ = np.array(table.names, dtype=object)
 
     def __sklearn_tags__(self) -> Tags:
@@ -69,6 +71,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
+        tags.input_tags.sparse = True
         return tags
 
 
@@ -101,13 +104,24 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     # Options that this estimator itself knows, beside those of its engine.
     _own_options: tuple[str, ...] = ()
 
+    def _read_source(self, X: Any, y: Any, sample_weight: Any) -> TrainingSource | None:
+        """What is to be read in chunks, its columns checked; None if X is a table in memory."""
+        self._check_settings()
+        source = training_source(X, y, sample_weight)
+        if source is not None:
+            self._check_columns(source, source, reset=True)
+        return source
+
+    def _check_settings(self) -> None:
+        check_choice("weighting", self.weighting, WEIGHTINGS)  # not after an hour of training
+        self._check_options()
+        check_choice("binning", self.binning, ("auto", *get_args(Binning)))
+
     def _read_training(
         self, X: Any, y: Any, *, reset: bool = True
     ) -> tuple[Table, npt.NDArray[Any]]:
         """Training columns and target as they were given, checked for their shape."""
-        check_choice("weighting", self.weighting, WEIGHTINGS)  # not after an hour of training
-        self._check_options()
-        check_choice("binning", self.binning, ("auto", *get_args(Binning)))
+        self._check_settings()
         table = as_table(X)
         self._check_columns(X, table, reset=reset)
         if y is None:
@@ -119,8 +133,8 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
 
     def _infer(
         self,
-        table: Table,
-        y: npt.NDArray[Any],
+        table: Table | TrainingSource,
+        y: npt.NDArray[Any] | None,
         sample_weight: npt.ArrayLike | None,
         leaf: LeafModel,
         temperature: float | str,
@@ -162,8 +176,8 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
 
     def _infer_sum(
         self,
-        table: Table,
-        y: npt.NDArray[Any],
+        table: Table | TrainingSource,
+        y: npt.NDArray[Any] | None,
         sample_weight: npt.ArrayLike | None,
         leaf: LeafModel,
         classes: npt.ArrayLike | None,

@@ -28,7 +28,7 @@ from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums
-from dtgfn.trees.score import Rows, Score, leaf_log_marginal, log_prior, log_reward, merge_rows
+from dtgfn.trees.score import Rows, Score, leaf_log_marginal, log_prior, merge_rows
 
 TRAINED_SHARE = 0.1  # of a fit's time and steps
 
@@ -267,7 +267,6 @@ def reweigh(
     # The standard error of a weighted mean, on top of that of the evidence before.
     spread = float(np.sqrt((weight**2) @ (ratio - mean) ** 2)) / mean
     log_weight = posterior.log_weight + change
-    best = posterior.best_tree
     known = sampled_posterior(
         trees,
         log_reward=posterior.log_reward + change * score.temperature,
@@ -280,7 +279,7 @@ def reweigh(
         column=_columns(posterior),
         n_columns=len(posterior.column_inclusion),
         engine=posterior.engine,
-        best=(best, float(log_reward(best, rows, score)[0])),
+        also_known=posterior.best_tree,
         diagnostics={"ess": effective_sample_size(log_weight), "reweighed": True},
     )
     return replace(known, binner=posterior.binner, classes=posterior.classes), after

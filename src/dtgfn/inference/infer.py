@@ -29,6 +29,7 @@ from dtgfn.inference.auto import FIRST, infer_chosen, read_auto
 from dtgfn.inference.given import infer_given
 from dtgfn.inference.method import Method, check_ensemble, read_method, resolve_binning
 from dtgfn.inference.outside import make_outside
+from dtgfn.inference.source_data import TrainingSource, training_source
 from dtgfn.inference.sums import (
     check_sum_parameters,
     infer_sum_prepared,
@@ -36,7 +37,7 @@ from dtgfn.inference.sums import (
     summable,
 )
 from dtgfn.inference.temperature import leave_one_out
-from dtgfn.inference.training_data import make_training_data, read_target
+from dtgfn.inference.training_data import make_training_data, merged, read_target
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel
@@ -64,7 +65,7 @@ def infer(
     ensemble: Literal["bags"] | None = None,
     given: str | Mapping[str, Any] | None = None,
     n_trees: int = 1000,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     time_budget: float | None = 60.0,
     n_jobs: int | None = None,
     random_state: int | np.random.Generator | None = None,
@@ -89,7 +90,7 @@ def infer(
     ensemble: str | None = None,
     given: str | Mapping[str, Any] | None = None,
     n_trees: int = 1000,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     time_budget: float | None = 60.0,
     n_jobs: int | None = None,
     random_state: int | np.random.Generator | None = None,
@@ -100,10 +101,13 @@ def infer(
 
     Parameters
     ----------
-    X : array, pandas or polars frame, or Table [n, columns]
-        Numbers, booleans and text; missing values may stay.
-    y : array [n]
-        Class labels, or what ``leaf`` takes.
+    X : array, sparse matrix, pandas or polars frame, or Table [n, columns]; or a source
+        Numbers, booleans and text; missing values may stay. A source is read in chunks and never
+        is in memory as a whole: the path of a CSV or Parquet file or a folder of these, a pyarrow
+        dataset, a polars LazyFrame, a DuckDB relation, or a function that returns frames one by
+        one.
+    y : array [n], or str
+        Class labels, or what ``leaf`` takes; of a source the name of its column.
     engine : {"gfn", "exact", "mcmc", "smc"}
         How to infer: "gfn" trains a GFlowNet, "exact" sums over all trees (and refuses where that
         is out of reach), "mcmc" runs Metropolis-Hastings chains, "smc" top-down particles.
@@ -134,8 +138,8 @@ def infer(
         ``dtgfn.condition``, which also tells what they cost.
     n_trees : int
         Posterior samples to draw.
-    sample_weight : array [n] or None
-        A weight of 3 counts as three rows, 0 as none.
+    sample_weight : array [n], str or None
+        A weight of 3 counts as three rows, 0 as none; of a source the name of its column.
     time_budget : float or None
         Seconds after which sampling or training ends with what there is, and exact inference is
         given up; compiling does not count, and what "gfn" does before and after training comes on
@@ -177,6 +181,9 @@ def infer(
     started = clock.monotonic()
     leaf = DirichletLeaf(1, leaf_concentration) if leaf is None else leaf
     check_ensemble(ensemble, options, find_engine(engine).option_names)
+    source = training_source(X, y, sample_weight)
+    table = as_table(X) if source is None else source
+    target = read_target(y, leaf) if source is None else None
     if ensemble == "sum":
         set_here = {
             "engine": engine,
@@ -189,8 +196,8 @@ def infer(
         usual = inspect.signature(infer).parameters
         check_sum_parameters(set_here, {name: usual[name].default for name in set_here})
         return infer_sum_prepared(
-            as_table(X),
-            read_target(y, leaf),
+            table,
+            target,
             read_sum_options(options),
             leaf=summable(leaf),
             classes=classes,
@@ -207,8 +214,8 @@ def infer(
     parameters = inspect.signature(infer).parameters
     method = read_method(engine, options, ensemble, parameters=parameters)
     return infer_prepared(
-        as_table(X),
-        read_target(y, leaf),
+        table,
+        target,
         method,
         leaf=leaf,
         classes=classes,
@@ -229,8 +236,8 @@ def infer(
 
 
 def infer_prepared(
-    table: Table,
-    target: npt.NDArray[Any],
+    table: Table | TrainingSource,
+    target: npt.NDArray[Any] | None,
     method: Method,
     *,
     leaf: LeafModel,
@@ -261,18 +268,23 @@ def infer_prepared(
         "temperature": temperature,
     }
     auto = read_auto(settings, leaf, method)
-    data = make_training_data(
-        table,
-        target,
-        leaf,
-        binning=binning,
-        n_thresholds=n_thresholds,
-        sample_weight=sample_weight,
-        classes=classes,
-    )
+    # Bags draw rows, and leaving one out leaves out one of equal rows, not all of them.
+    merge = method.bags is None and not auto
+    with progress_bar(verbose) as progress:
+        data = make_training_data(
+            table,
+            target,
+            leaf,
+            binning=binning,
+            n_thresholds=n_thresholds,
+            sample_weight=sample_weight,
+            classes=classes,
+            merge=merge,
+            progress=progress,
+        )
     score = make_score(
         data.leaf,
-        n_features=table.n_columns,
+        n_features=data.n_columns,
         n_thresholds=n_thresholds,
         **{name: FIRST[name] if name in auto else value for name, value in settings.items()},
     )
@@ -280,7 +292,7 @@ def infer_prepared(
     with progress_bar(verbose) as progress:
         run = Run(
             column=data.binner.feature_column.astype(np.int32),
-            n_columns=table.n_columns,
+            n_columns=data.n_columns,
             n_trees=n_trees,
             random_state=random_state,
             time_budget=time_budget,
@@ -293,11 +305,12 @@ def infer_prepared(
             return replace(posterior, binner=data.binner, classes=data.classes)
         if (method.bags is not None or auto) and time_budget is not None:
             warm_up(method, data.rows, score, run)
-        posterior = infer_chosen(method, data.rows, score, run, auto)
+        rows = merged(data.rows) if merge and isinstance(table, Table) else data.rows
+        posterior = infer_chosen(method, rows, score, run, auto)
     if method.bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
     warn_if_cut_short(posterior, time_budget)
-    return replace(posterior, binner=data.binner, classes=data.classes)
+    return replace(posterior, rows=data.rows, binner=data.binner, classes=data.classes)
 
 
 def check_given_alone(method: Method, auto: Collection[str]) -> None:

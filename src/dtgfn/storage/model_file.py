@@ -32,7 +32,8 @@ from dtgfn.storage.sum_archive import SUMS, sums_from, sums_to_arrays, sums_to_m
 Estimator = PosteriorEstimator | DTGFNAnomalyDetector
 
 KIND = "dtgfn-model"
-VERSION = 3  # 1 knew leaves of classes only, 2 had the training rows in every file
+# 1 knew leaves of classes only; 2 one best tree, and the training rows in every file.
+VERSION = 3
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.__name__: kind for kind in (DTGFNClassifier, DTGFNRegressor, DTGFNAnomalyDetector)
 }

@@ -22,7 +22,7 @@ import numpy as np
 from dtgfn._support.arrays import Codes, Floats, Int32s
 from dtgfn._support.checks import check_integer, check_range
 from dtgfn._support.parallel import run_serial
-from dtgfn.data.binning import distinct_codes
+from dtgfn.data.equal_rows import distinct_coded
 from dtgfn.trees.batch import (
     MAX_DEPTH,
     TreeBatch,
@@ -79,8 +79,7 @@ class LeftOutRows(Rows):
 
 def merge_rows(rows: Rows) -> Rows:
     """Merge rows that are equal in codes and target: no tree can tell them apart."""
-    words = np.ascontiguousarray(rows.target).view(np.uint16).reshape(len(rows.target), -1)
-    first, member = distinct_codes(np.hstack([rows.codes, words]))
+    first, member = distinct_coded(rows.codes, rows.target)
     weight = np.zeros(len(first))
     np.add.at(weight, member, rows.weight)
     return Rows(rows.codes[first], rows.target[first], weight)

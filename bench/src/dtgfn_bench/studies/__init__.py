@@ -18,6 +18,7 @@ STUDIES = {
     "large": "Where exact is out of reach: best trees and evidence by engine",
     "mixing": "How fast chains over sums of trees come to agree, next to stochtree and bartz",
     "odd-tables": "Odd tables with exact answers: is any engine wrong without saying so?",
+    "one-tree": "One tree that stands for a model, next to CART of the same size",
     "paper-choices": "What the choices are worth that the paper leaves open",
     "predict": "Seconds to predict, next to a random forest",
     "regression": "Regression next to rivals, and how far exact sums reach",

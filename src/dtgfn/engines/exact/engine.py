@@ -30,6 +30,7 @@ from dtgfn.engines.exact.inside_outside import (
     sample_trees,
     solve,
 )
+from dtgfn.engines.exact.ranking import ranked_trees
 from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.engines.rowsets.tails import scratch_bytes
 from dtgfn.posterior.tree_posterior import TreePosterior, check_possible, clip_rounding
@@ -73,6 +74,10 @@ class ExactSolution:
     def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
         """Independent trees from the posterior."""
         return sample_trees(self.problem, self.support, n_trees, rng, Threads(self.n_jobs))
+
+    def most_probable(self, n_trees: int) -> TreeBatch:
+        """The most probable trees in order, each for all that part the rows alike."""
+        return ranked_trees(self.problem, self.support, n_trees, Threads(self.n_jobs))
 
 
 @dataclass(frozen=True)
@@ -222,6 +227,7 @@ def as_posterior(
         log_evidence_error=0.0,
         best_tree=best,
         best_log_reward=float(log_reward(best, merge_rows(rows), score)[0]),
+        paper_tree=trees[[int(np.argmax(reward))]] if len(trees) else best,
         column_inclusion=np.clip(1.0 - root.absent[0], 0.0, 1.0),
         size_probability=clip_rounding(np.trim_zeros(root.size[0], "b"), log_z),
         rows=rows,

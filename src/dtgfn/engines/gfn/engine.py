@@ -32,7 +32,7 @@ from dtgfn.engines.referee import judge_draws
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.posterior.importance_weights import effective_sample_size, evidence_estimate
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
-from dtgfn.trees.batch import TreeBatch, canonical_keys
+from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees
 from dtgfn.trees.score import Rows, Score, merge_rows
 
 if TYPE_CHECKING:
@@ -309,7 +309,6 @@ def draw_posterior(
     log_evidence, error = evidence_estimate(log_weight)
     floor, ceiling = sampler.bounds()
     log_evidence = min(log_evidence, ceiling)
-    best = best_known(sampler, training)
     known = math.isfinite(floor)  # by the row sets it has met, which are more than a referee's
     ruling = {} if sampler.exact else hold_against_sums(draws, log_weight, rows, score, run, known)
     diagnostics = {
@@ -339,7 +338,7 @@ def draw_posterior(
         column=run.column,
         n_columns=run.n_columns,
         engine="gfn",
-        best=best,
+        also_known=also_known(sampler, training),
         log_z_floor=floor,
         solution=policy,
         diagnostics=diagnostics,
@@ -416,14 +415,10 @@ def proven_bounds(floor: float, ceiling: float) -> dict[str, float]:
     return bounds
 
 
-def best_known(sampler: Sampler, training: Training) -> tuple[TreeBatch, float] | None:
-    """Return the best tree that training has met, and its log R."""
-    best = sampler.best_known()
-    if training.best_tree is not None and training.best_log_reward is not None:
-        drawn = training.best_tree, training.best_log_reward
-        if best is None or drawn[1] > best[1] + 1e-9 * abs(best[1]):  # more than rounding
-            best = drawn
-    return best
+def also_known(sampler: Sampler, training: Training) -> TreeBatch | None:
+    """Return the best trees that training has met."""
+    met = [tree for tree in (sampler.best_known(), training.best_tree) if tree is not None]
+    return stack_trees(met) if met else None
 
 
 def drawing_deadline(stopped_because: str, begun: float, time_budget: float | None) -> float:

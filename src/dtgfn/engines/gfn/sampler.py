@@ -116,12 +116,8 @@ class Sampler(Protocol):
     def depths(self, trajectories: Any) -> Int32s:
         """Depth [B, K] of the leaf that each transition decides, -1 where there is none."""
 
-    @property
-    def best_log_reward(self) -> float:
-        """Log R of the best tree that is known beyond those drawn, -inf if none is."""
-
-    def best_known(self) -> tuple[TreeBatch, float] | None:
-        """Return the best tree that is known beyond those drawn, and its log R; None if none is."""
+    def best_known(self) -> TreeBatch | None:
+        """Return the most probable tree known beyond those drawn, a batch of one; None if none."""
 
     def bounds(self) -> tuple[float, float]:
         """What log Z is at least and at most, by what is known; -inf and inf without bounds."""

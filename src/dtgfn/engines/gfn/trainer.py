@@ -331,7 +331,7 @@ def evaluate(state: TrainState, deadline: float = math.inf) -> None:
         "epsilon": state.epsilon,
         "log_z": float(state.sampler.log_z.detach()),
         **weight_summary(log_weight),
-        "best_log_reward": max(_best_drawn(state), state.sampler.best_log_reward),
+        "best_log_reward": _best_drawn(state),
         "n_skipped": state.n_skipped,
     }
     state.losses = []

@@ -138,7 +138,7 @@ def infer_mcmc(
         column=run.column,
         n_columns=run.n_columns,
         engine="mcmc",
-        best=(best_tree(walks, table), max(float(walk.record.best[0]) for walk in walks)),
+        also_known=best_tree(walks, table),
         diagnostics={**diagnostics, **ruling},
         history=make_history(walks),
     )

@@ -62,7 +62,7 @@ def combine_level(
         begin, end = edges.start[k], edges.start[k + 1]
         for e in range(begin, end):
             peak = max(peak, weight[e])
-            best = max(best, best_weight[e])
+            best = max(best, best_weight[e] + math.log(edges.high[e] - edges.low[e]))
         total = math.exp(stop[k] - peak)
         for e in range(begin, end):
             total += (edges.high[e] - edges.low[e]) * math.exp(weight[e] - peak)

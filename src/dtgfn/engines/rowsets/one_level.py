@@ -56,8 +56,9 @@ def list_cuts(
 ) -> tuple[int, float, float, float]:
     """List the cuts of a row set at ``depth`` whose children are leaves.
 
-    Returns their number U, the weight of stopping, the largest weight of a single tree, and the log
-    of the common reference that these and ``cuts.weight`` are relative to.
+    Returns their number U, the weight of stopping, the largest weight of stopping or of a cut with
+    all its thresholds, and the log of the common reference that these and ``cuts.weight`` are
+    relative to.
     """
     s = rows_of(bits, cuts.rows)
     if loops.table.value.shape[0] > 0:
@@ -95,8 +96,8 @@ def _list_cuts_by_table(
                 low, high = loops.rank_code[f, previous], loops.rank_code[f, rank]
                 cuts.feature[n_cuts], cuts.low[n_cuts], cuts.high[n_cuts] = f, low, high
                 one = split * table.value[left] * table.value[total - left]
-                best = max(best, one)
                 cuts.weight[n_cuts] = (high - low) * one
+                best = max(best, cuts.weight[n_cuts])
                 if with_means:
                     for c in range(table.mean.shape[1]):
                         cuts.mean_left[n_cuts, c] = table.mean[left, c]
@@ -153,7 +154,11 @@ def _list_cuts_by_formula(
     if n_cuts > 0 or not loops.uniform_rules:
         stop += loops.log_stop[depth]
     reference = _exponentiate(n_cuts, n_varying, stop, loops, cuts)
-    return n_cuts, math.exp(stop - reference), 1.0, reference
+    stop = math.exp(stop - reference)
+    best = stop
+    for u in range(n_cuts):
+        best = max(best, cuts.weight[u])
+    return n_cuts, stop, best, reference
 
 
 @njit(**INNER)

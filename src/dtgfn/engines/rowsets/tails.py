@@ -33,7 +33,9 @@ Splits = dict[tuple[int, ...], tuple[int, int]]
 class Values:
     """What is known of K row sets with the same number of levels left.
 
-    log_z, log_max [K]; size [K, L]: P(number of splits); absent [K, G]: P(column is not used).
+    log_z [K]; log_max [K]: log weight of the most probable tree, with all that part the rows alike
+    (a cut weighs as many as its thresholds, as it does in the sum); size [K, L]: P(number of
+    splits); absent [K, G]: P(column is not used).
     """
 
     log_z: Floats
@@ -248,6 +250,7 @@ def best_edge(
         return None
     weight = np.empty(edges.feature.size)
     edge_log_weights(0, 1, edges, children.log_max, depth, problem.loops, weight)
+    weight += np.log(edges.high - edges.low)
     stop = log_stop_weights(problem, sets, depth, np.array([True]), run_at_once)[0]
     best = first_best(weight)
     # Rounding must not turn a tie into a needless split.

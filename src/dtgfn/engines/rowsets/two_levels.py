@@ -26,7 +26,7 @@ class Pairs(NamedTuple):
     multiplicity: Floats  # [U] thresholds that make the cut
     left: Floats  # [G, U] sum over second cuts in the left child, by column of the second cut
     right: Floats  # [G, U]
-    best_left: Floats  # [U]
+    best_left: Floats  # [U] the greatest of its terms
     best_right: Floats  # [U]
     z_left: Floats  # [U] sum over all trees on the left side of a first cut (see value_sides)
     z_right: Floats  # [U]
@@ -109,11 +109,11 @@ def pair_same_feature(a: int, b: int, total: int, own: int, value: Floats, pairs
         into, best = 0.0, 0.0
         for h in range(a, i):
             between = value[prefix[i] - prefix[h]]
-            inner = value[prefix[h]] * between
-            outer = between * right_of_i
-            into += multiplicity[h] * inner
+            inner = multiplicity[h] * (value[prefix[h]] * between)
+            outer = multiplicity[i] * (between * right_of_i)
+            into += inner
             best = max(best, inner)
-            right[h] += multiplicity[i] * outer
+            right[h] += outer
             pairs.best_right[h] = max(pairs.best_right[h], outer)
         left[i] += into
         pairs.best_left[i] = max(pairs.best_left[i], best)
@@ -148,14 +148,14 @@ def pair_two_features(
             ll = corner[h]
             v_ll, v_lr = value[ll], value[left_of_i - ll]
             v_rl, v_rr = value[prefix[h] - ll], value[beyond_i - prefix[h] + ll]
-            left_cut, right_cut = v_ll * v_lr, v_rl * v_rr
-            low_cut, high_cut = v_ll * v_rl, v_lr * v_rr
-            into_left += multiplicity[h] * left_cut
-            into_right += multiplicity[h] * right_cut
+            left_cut, right_cut = multiplicity[h] * (v_ll * v_lr), multiplicity[h] * (v_rl * v_rr)
+            low_cut, high_cut = times * (v_ll * v_rl), times * (v_lr * v_rr)
+            into_left += left_cut
+            into_right += right_cut
             best_left = max(best_left, left_cut)
             best_right = max(best_right, right_cut)
-            left_g[h] += times * low_cut
-            right_g[h] += times * high_cut
+            left_g[h] += low_cut
+            right_g[h] += high_cut
             best_left_g[h] = max(best_left_g[h], low_cut)
             best_right_g[h] = max(best_right_g[h], high_cut)
         pairs.left[g, i] += into_left
@@ -255,7 +255,7 @@ def sum_first_cuts(
             size[3] += times * s_left * s_right
             best_left = max(m_left, split * pairs.best_left[u])
             best_right = max(m_right, split * pairs.best_right[u])
-            best = max(best, split * best_left * best_right)
+            best = max(best, times * best_left * best_right)
             for g in range(n_groups):
                 if g != own:
                     without_left = max(z_left - split * pairs.left[g, u], m_left)

@@ -181,7 +181,7 @@ class Draws:
             column=run.column,
             n_columns=run.n_columns,
             engine="smc",
-            best=self.best,
+            also_known=self.best[0],
             diagnostics={**self.diagnostics, **ruling},
             history=self.history,
         )

@@ -168,18 +168,18 @@ class FixedSampler:
             value = paths.log_pf + (reward - paths.log_reward) / score.temperature
         return np.where(np.isneginf(reward) | np.isneginf(paths.log_pf), -np.inf, value)
 
-    def best_known(self) -> tuple[TreeBatch, float]:
-        """Return the best tree known, a batch of one, and its log R; what it passes is expanded."""
+    def best_known(self) -> TreeBatch:
+        """Return the most probable tree known, a batch of one; what it passes is expanded."""
         tree = best_known_tree(self.graph, self.flows.expand)
         self.flows.forget_touched()
-        return tree, float(log_reward(tree, self.rows, self.graph.problem.score)[0])
+        return tree
 
     # How far it is.
 
     @property
-    def best_log_reward(self) -> float:
-        """Log R of the best tree known."""
-        return float(self.graph.levels[0].best[0]) * self.graph.problem.score.temperature
+    def best_log_mass(self) -> float:
+        """Log R^(1/temperature) of the most probable tree known and those equivalent to it."""
+        return float(self.graph.levels[0].best[0])
 
     def bounds(self) -> tuple[float, float]:
         """What log Z is at least and at most, by the row sets known now."""

@@ -76,7 +76,7 @@ def sum_flows(
         top, best[node] = stop[node], stop[node]
         for e in range(start[node], start[node] + n_cuts[node]):
             value = cuts.prior[e]
-            best_here = cuts.prior[e] - math.log(cuts.high[e] - cuts.low[e])
+            best_here = cuts.prior[e]
             for side in range(2):
                 child = cuts.child[e, side]
                 if child >= 0 and not math.isnan(below_flow[child]):
