@@ -77,7 +77,7 @@ def fit_in_passes(client: Any, parts: Partitions) -> tuple[dict[str, float], dic
         "nodes": draws.diagnostics["nodes_counted"],
         "bytes": source.level_bytes,
         "trips": cluster.round_trips,
-        "groups": len(rows.target),
+        "groups": len(rows.target) // 2,
     }
     return taken, told
 
