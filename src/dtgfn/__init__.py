@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dtgfn import explain as explain
     from dtgfn import export as export
     from dtgfn import leaves as leaves
+    from dtgfn import mlflow as mlflow
     from dtgfn import plots as plots
     from dtgfn import report as report
     from dtgfn._support.archive import StorageError as StorageError
@@ -119,6 +120,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "explain",
         "export",
         "leaves",
+        "mlflow",
         "plots",
         "report",
     ),

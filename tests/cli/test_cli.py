@@ -297,7 +297,12 @@ def test_rows_set_aside_are_not_fitted(folder, tmp_path):
     assert again["held_out"]["confusion"] == told["held_out"]["confusion"]
     assert again["held_out"]["log_loss"] == pytest.approx(told["held_out"]["log_loss"])
     words = dtgfn(*line, "--out", out).stdout
-    assert f"Held-out rows (20): accuracy {told['held_out']['accuracy']:.3f}, log loss" in words
+    accuracy, baseline = (of["accuracy"] for of in (told["held_out"], told["held_out"]["baseline"]))
+    said = f"accuracy {accuracy:.3f} (baseline {baseline:.3f}), log loss"
+    assert f"Held-out rows (20, P({told['held_out']['event']})): {said}" in words
+    assert dtgfn("show", out).stdout.count(said) == 1  # they stay in the file
+    assert json.loads(dtgfn("report", out, "--json").stdout)["held_out"]["accuracy"] == accuracy
+    assert told["held_out"]["row_numbers"] == np.sort(order[:20]).tolist()
 
 
 def test_anomalies_are_found_and_scored(folder, tmp_path):

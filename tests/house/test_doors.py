@@ -19,6 +19,7 @@ DOORS = (
     "dtgfn.explain",
     "dtgfn.export",
     "dtgfn.leaves",
+    "dtgfn.mlflow",
     "dtgfn.plots",
     "dtgfn.report",
 )

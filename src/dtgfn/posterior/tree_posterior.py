@@ -279,6 +279,15 @@ class TreePosterior:
         """Posterior mean of the number of splits."""
         return float(self.size_probability @ np.arange(self.size_probability.size))
 
+    @property
+    def by_share(self) -> bool:
+        """Whether trees are weighed by their share of the draws, not by mass and evidence.
+
+        So it is where there is no evidence (MCMC, bags), and under demands (``given``), which
+        equivalent trees need not keep.
+        """
+        return math.isnan(self.log_evidence) or "given" in self.diagnostics
+
     @cached_property
     def best_cuts(self) -> EquivalentCuts:
         """First and last cut [1, N] that parts the rows at each split of the best tree alike."""
@@ -296,7 +305,7 @@ class TreePosterior:
 
         By the evidence; where that is not known (MCMC, bags) it is their share of the drawn trees.
         """
-        if not math.isnan(self.log_evidence):
+        if not self.by_share:
             return float(np.exp(np.minimum(self.best_log_mass - self.log_evidence, 0.0)))
         return self._share_of_best()
 
@@ -345,15 +354,15 @@ class TreePosterior:
         drawn, reward = self.trees, self.log_reward
         weight = self.weights if len(drawn) else np.zeros(0)
         also = stack_trees([self.best_tree, *([source.most_probable(n_trees)] if source else [])])
-        by_share = math.isnan(self.log_evidence)
-        known = known_trees(
-            drawn, reward, weight, self.rows, self.score, also=also, by_share=by_share
-        )
+        how = {"by_share": self.by_share, "middle": "given" not in self.diagnostics}
+        known = known_trees(drawn, reward, weight, self.rows, self.score, also=also, **how)
         kept = slice(0, n_trees)
         return ProbableTrees(
             trees=trim(known.trees[kept]),
             cuts=EquivalentCuts(*(cut[kept] for cut in known.cuts)),
-            probability=probabilities(known, self.log_evidence)[kept],
+            probability=probabilities(known, math.nan if self.by_share else self.log_evidence)[
+                kept
+            ],
             share=known.share[kept],
             log_reward=known.log_reward[kept],
             complete=self.is_exact,
@@ -409,10 +418,12 @@ def sampled_posterior(
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     used = uses_columns(trees.feature, column, n_columns)
-    known = known_trees(
-        trees, log_reward, weight, rows, score, also=also_known, by_share=math.isnan(log_evidence)
-    )
-    floor = max(log_z_floor, known.log_mass.max(), _drawn_mass(trees, log_reward, score))
+    demanded = "given" in (diagnostics or {})
+    how = {"by_share": demanded or math.isnan(log_evidence), "middle": not demanded}
+    known = known_trees(trees, log_reward, weight, rows, score, also=also_known, **how)
+    floor = max(log_z_floor, _drawn_mass(trees, log_reward, score))
+    if not demanded:
+        floor = max(floor, float(known.log_mass.max()))
     diagnostics = dict(diagnostics or {})
     if log_evidence < floor - ROUNDING * max(1.0, abs(floor)):
         diagnostics["evidence_lifted"] = floor - log_evidence
@@ -475,7 +486,9 @@ def clip_rounding(shares: Floats, log_evidence: float) -> Floats:
 def check_possible(posterior: TreePosterior) -> None:
     """Refuse to hand out what cannot be; nobody should ever see it, but a wrong answer is worse."""
     slack = ROUNDING * max(1.0, abs(posterior.log_evidence))
-    best = posterior.best_log_mass
+    best = posterior.best_log_reward / posterior.score.temperature
+    if not posterior.by_share:
+        best = posterior.best_log_mass
     elbo = posterior.diagnostics.get("elbo", -math.inf)
     shares = np.concatenate([posterior.column_inclusion, posterior.size_probability])
     wrong = {

@@ -201,7 +201,7 @@ def probable_trees(model: Any, found: ProbableTrees, n_trees: int) -> list[dict[
                 "rank": b + 1,
                 "best": b == 0,
                 "probability": float(found.probability[b]),
-                "by_share": math.isnan(posterior.log_evidence),
+                "by_share": posterior.by_share,
                 "share": float(found.share[b]),
                 "variants": plain_number(float(n_alike[b])),
                 "log_reward": float(found.log_reward[b]),

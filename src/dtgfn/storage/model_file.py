@@ -32,8 +32,9 @@ from dtgfn.storage.sum_archive import SUMS, sums_from, sums_to_arrays, sums_to_m
 Estimator = PosteriorEstimator | DTGFNAnomalyDetector
 
 KIND = "dtgfn-model"
-# 1 knew leaves of classes only; 2 one best tree, and the training rows in every file.
+# 1 knew leaves of classes only; 2 had one best tree, and the training rows in every file.
 VERSION = 3
+OLDEST = 2  # from this one on, every format stays readable: tests/storage/formats has one of each
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.__name__: kind for kind in (DTGFNClassifier, DTGFNRegressor, DTGFNAnomalyDetector)
 }
@@ -246,6 +247,10 @@ def _model_of(contents: Contents) -> Estimator:
 
 def _model_from(contents: Contents) -> Estimator:
     meta, arrays = contents.meta, contents.arrays
+    if contents.version < OLDEST:
+        raise ValueError(
+            f"it is of format {contents.version}, which no release wrote; fit the model again"
+        )
     check_choice("its estimator", meta["estimator"], tuple(ESTIMATORS))
     kind = ESTIMATORS[meta["estimator"]]
     model = kind(**_params_from_json(dict(meta["params"]), kind))

@@ -215,7 +215,8 @@ class FreeSampler:
         return self.network  # type: ignore[return-value]
 
     def _actor(self) -> Actor:
-        if isinstance(self._policy, MlpPolicy) and self.device.type == "cpu":
+        # The compiled actor knows the parameters alone: what a subclass does otherwise, only torch.
+        if type(self._policy) is MlpPolicy and self.device.type == "cpu":
             return CompiledActor(self._policy)
         return TorchActor(self._policy, self.device)
 
