@@ -19,6 +19,7 @@ from dtgfn._support.lazy_exports import lazy_exports
 from dtgfn._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from dtgfn import dask as dask
     from dtgfn import datasets as datasets
     from dtgfn import diagnostics as diagnostics
     from dtgfn import engines as engines
@@ -112,6 +113,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "engines.contract": ("BudgetExceeded",),
     },
     packages=(
+        "dask",
         "datasets",
         "diagnostics",
         "engines",

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOORS = (
     "dtgfn",
+    "dtgfn.dask",
     "dtgfn.datasets",
     "dtgfn.diagnostics",
     "dtgfn.engines",

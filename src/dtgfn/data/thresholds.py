@@ -60,7 +60,7 @@ def place_between(values: Floats, mass: Floats, binning: Binning, n_thresholds: 
         wanted = np.arange(1, n_thresholds + 1) * upto[-1]
         below = np.unique(np.searchsorted(reached, wanted, side="left"))
         below = below[below < len(values) - 1]
-    return _between(values[below], values[below + 1])
+    return between(values[below], values[below + 1])
 
 
 def _uniform(values: Floats, n_thresholds: int) -> Floats:
@@ -110,7 +110,7 @@ def distinct_values(numbers: Floats, weights: Floats | None) -> tuple[Floats, Fl
     return values, np.add.reduceat(weights[order], first)
 
 
-def _between(lower: Floats, upper: Floats) -> Floats:
+def between(lower: Floats, upper: Floats) -> Floats:
     """Midpoints with lower <= midpoint < upper, whatever floating point makes of them."""
     with np.errstate(over="ignore"):
         middle = (lower + upper) / 2

@@ -20,6 +20,7 @@ from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.estimators.by_chunks import by_chunks
 from dtgfn.inference.source_data import TrainingSource
 from dtgfn.posterior.label_shift import ClassPrior, average_shifted, prior_ratios
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
 from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import SplitPenalty
@@ -192,7 +193,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     def _fit(self, X: Any, y: Any, sample_weight: Any, classes: Any, *, streamed: bool) -> Self:
         source = self._read_source(X, y, sample_weight)
         check_flag("leaf_draws", self._leaf_draws)
-        leaf = DirichletLeaf(1, self.leaf_concentration)
+        leaf = self._leaf()
         table: Table | TrainingSource
         if source is not None:
             weighted = None if self.class_weight is None else self._class_factors
@@ -206,6 +207,15 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         )
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         return self
+
+    def _leaf(self) -> DirichletLeaf:
+        """What leaves hold, by the prior that was asked for."""
+        return DirichletLeaf(1, self.leaf_concentration)
+
+    def _adopt(self, posterior: TreePosterior) -> None:
+        """Be fitted to a posterior that was inferred elsewhere."""
+        self._keep(posterior)
+        self.classes_ = np.asarray(posterior.classes)
 
     @available_if(streams)  # type: ignore[untyped-decorator]
     def partial_fit(

@@ -16,6 +16,7 @@ from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.estimators.by_chunks import by_chunks
 from dtgfn.posterior.moments import Variance, moments, normal_leaf, predictive_quantiles
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import NormalLeaf
 from dtgfn.trees.score import SplitPenalty
 
@@ -141,14 +142,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         return self._fit(X, y, sample_weight, streamed=False)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, *, streamed: bool) -> Self:
-        check_range("noise_shape", self.noise_shape, 1.001, 1e6)
-        check_range("noise_share", self.noise_share, 1e-6, 1e3)
-        leaf = NormalLeaf(
-            strength=self.mean_strength,
-            shape=self.noise_shape,
-            # The inverse gamma's mean is spread / (shape - 1).
-            spread=self.noise_share * (self.noise_shape - 1.0),
-        )
+        leaf = self._leaf()
         source = self._read_source(X, y, sample_weight)
         if source is not None:
             self._infer(source, None, None, leaf, self.temperature, streamed=streamed)
@@ -157,6 +151,21 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         target = check_numbers(numbers)
         self._infer(table, target, sample_weight, leaf, self.temperature, streamed=streamed)
         return self
+
+    def _leaf(self) -> NormalLeaf:
+        """What leaves hold, by the prior that was asked for."""
+        check_range("noise_shape", self.noise_shape, 1.001, 1e6)
+        check_range("noise_share", self.noise_share, 1e-6, 1e3)
+        return NormalLeaf(
+            strength=self.mean_strength,
+            shape=self.noise_shape,
+            # The inverse gamma's mean is spread / (shape - 1).
+            spread=self.noise_share * (self.noise_shape - 1.0),
+        )
+
+    def _adopt(self, posterior: TreePosterior) -> None:
+        """Be fitted to a posterior that was inferred elsewhere."""
+        self._keep(posterior)
 
     @available_if(streams)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:

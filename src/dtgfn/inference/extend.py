@@ -149,6 +149,7 @@ def extend_prepared(
 
 def check_extensible(posterior: TreePosterior) -> Binner:
     """Return how columns become codes; refuse a posterior that more rows cannot join."""
+    posterior.check_single_rows("To let more rows join")
     if posterior.is_bagged:
         raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
     if posterior.demands:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     import pandas
 
 ROUNDING = 1e-9  # relative, of sums over trees
+# A diagnostic: rows are merged as far as these trees tell them apart, and serve no other trees.
+GROUPED_ROWS = "grouped_rows"
 
 
 @runtime_checkable
@@ -175,6 +177,15 @@ class TreePosterior:
     def is_bagged(self) -> bool:
         """Whether this is the average of posteriors of resampled rows and columns."""
         return isinstance(self.solution, BaggedTrees)
+
+    def check_single_rows(self, wanted_by: str) -> None:
+        """Refuse what needs the training rows themselves where these were left on a cluster."""
+        if GROUPED_ROWS in self.diagnostics:
+            raise ValueError(
+                f"{wanted_by} needs every training row, but this posterior was inferred on a "
+                "cluster and has them only in groups that its trees cannot tell apart; fit again "
+                "with all rows."
+            )
 
     @property
     def demands(self) -> tuple[str, ...]:

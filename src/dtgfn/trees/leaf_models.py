@@ -400,12 +400,20 @@ def fit_dirichlet(leaf: DirichletLeaf, classes: npt.NDArray[Any]) -> DirichletLe
 
 def fit_normal(leaf: NormalLeaf, y: Floats, weight: Floats) -> NormalLeaf:
     """Return the leaf model for numbers of this mean and standard deviation."""
+    check_normal(leaf)
+    location = float(np.average(y, weights=weight))
+    scale = float(np.sqrt(np.average((y - location) ** 2, weights=weight)))
+    return replace(leaf, **normal_units(location, scale))
+
+
+def check_normal(leaf: NormalLeaf) -> None:
+    """Refuse a prior that is out of range."""
     check_range("mean_strength", leaf.strength, 1e-6, 1e6)
     check_range("noise_shape", leaf.shape, 1.001, 1e6)
     check_range("noise_spread", leaf.spread, 1e-12, 1e12)
-    location = float(np.average(y, weights=weight))
-    scale = float(np.sqrt(np.average((y - location) ** 2, weights=weight)))
-    # A target that hardly varies has no scale of its own.
-    if not scale > 1e-12 * max(abs(location), 1e-300):
-        scale = 1.0
-    return replace(leaf, location=location, scale=scale)
+
+
+def normal_units(location: float, scale: float) -> dict[str, float]:
+    """Location and scale; a target that hardly varies has no scale of its own."""
+    varies = scale > 1e-12 * max(abs(location), 1e-300)
+    return {"location": location, "scale": scale if varies else 1.0}

@@ -8,6 +8,7 @@ FOLDER = "studies"  # within the folder of results
 STUDIES = {
     "ablation": "What each idea of the fixed order is worth",
     "caution": "What shrinking the network's guesses is worth",
+    "dask-scale": "What a fit on a Dask cluster costs: CPU seconds per row, bytes, round trips",
     "development": "The tables that defaults are chosen on, next to rivals as they come",
     "ensembles-development": "The choice of the bagged posterior's defaults",
     "exact": "Exact inference on small tables: seconds, memory, log Z",

@@ -135,6 +135,11 @@ class Walk:
         """Steps done."""
         return int(self.record.at[STEP])
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether a step was made."""
+        return self.steps > 0
+
     def chunks(self, n_steps: int | None, halted: Flag) -> Iterator[bool]:
         """Run to ``n_steps`` (for ever if None), yielding now and then."""
         most = most_nodes(self.table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.backends import advance_elsewhere
 from dtgfn._support.checks import check_count, check_integer
 from dtgfn._support.json_values import none_if_nan
 from dtgfn._support.parallel import Deadline, count_threads, run_round_robin
@@ -157,13 +158,17 @@ def run_chains(walks: list[Walk], n_steps: int | None, deadline: Deadline, run: 
         by_steps = sum(walk.steps for walk in walks) / (len(walks) * (n_steps or math.inf))
         run.progress("running chains", min(max(deadline.share, by_steps), 1.0))
 
-    run_round_robin(
-        [walk.chunks(n_steps, deadline.halted) for walk in walks],
-        n_jobs=count_threads(run.n_jobs),
-        deadline=deadline,
-        enough=lambda: all(walk.steps for walk in walks),
-        on_progress=show_progress,
-    )
+    def chunks(walk: Walk, until: Deadline) -> Iterator[bool]:
+        return walk.chunks(n_steps, until.halted)
+
+    if not advance_elsewhere(walks, chunks, deadline, run.n_jobs):
+        run_round_robin(
+            [chunks(walk, deadline) for walk in walks],
+            n_jobs=count_threads(run.n_jobs),
+            deadline=deadline,
+            enough=lambda: all(walk.has_answer for walk in walks),
+            on_progress=show_progress,
+        )
     if not any(walk.steps for walk in walks):
         raise BudgetExceeded(
             f"MCMC could not make a single step within time_budget={deadline.seconds:g} s; allow "

@@ -79,6 +79,11 @@ class SumChain:
         """Sweeps done."""
         return int(self.position[2])
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether a draw was recorded."""
+        return bool(self.draws)
+
     def chunks(self, n_sweeps: int | None, halted: Flag) -> Iterator[bool]:
         """Run to ``n_sweeps`` (for ever if None), yielding now and then."""
         work = make_workspace(self.setup)
