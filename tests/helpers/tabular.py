@@ -100,6 +100,10 @@ class TabularSampler:
         return Draws(paths.trees, paths.log_reward, log_pf, zeros, zeros.astype(bool))
 
     @property
+    def full(self) -> bool:
+        return False
+
+    @property
     def finished(self):
         return self.n_learned >= self.finish_after
 

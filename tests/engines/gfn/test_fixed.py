@@ -25,7 +25,8 @@ from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES, Residuals
 from dtgfn.engines.gfn.settings import Checkpoint, make_settings
 from dtgfn.engines.gfn.state import start_state
 from dtgfn.engines.gfn.trainer import step, train
-from dtgfn.engines.rowsets.partial.graph import WIDEST_PAIRED, PartialGraph, known_nodes
+from dtgfn.engines.rowsets.partial.graph import WIDEST_PAIRED, PartialGraph
+from dtgfn.engines.rowsets.partial.levels import known_nodes
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.trees.batch import TreeBatch, canonical_keys, check_trees, empty_batch

@@ -135,6 +135,10 @@ class Sampler(Protocol):
         """Whether P_F is proven to be the posterior."""
 
     @property
+    def full(self) -> bool:
+        """Whether the memory is used up, so that nothing more can be looked at."""
+
+    @property
     def finished(self) -> bool:
         """Whether nothing is left to learn."""
 

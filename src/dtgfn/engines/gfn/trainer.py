@@ -37,7 +37,7 @@ from dtgfn.trees.score import Rows, Score
 
 EVALUATION_SHARE = 0.1  # of the time, for one evaluation
 NEGLIGIBLE = 1e-3  # nats: less is no improvement, however precisely it is known
-REASONS = ("steps", "time", "plateau", "finished", "callback", "interrupted")
+REASONS = ("steps", "time", "memory", "plateau", "finished", "callback", "interrupted")
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,9 @@ def _reason_to_stop(state: TrainState, clock: _Clock) -> str | None:
         return "steps"
     if state.evaluated and plateaued(state.history, state.settings):
         return "plateau"
-    return "time" if clock.time_share >= 1 else None
+    if clock.time_share >= 1:
+        return "time"
+    return "memory" if state.sampler.full else None
 
 
 def epsilon_at(settings: Settings, n_done: int, time_share: float) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.budgets import Allowance
 from dtgfn._support.checks import check_count, check_integer
 from dtgfn._support.json_values import none_if_nan
 from dtgfn._support.parallel import Deadline, count_threads, run_round_robin
@@ -110,7 +111,7 @@ def infer_mcmc(
     compile_loops(rows, score, run)
     run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
-    deadline = Deadline(run.time_budget)
+    allowance, deadline = Allowance(run.time_budget), Deadline(run.time_budget)
     table = make_node_table(rows, score)
     quota = -(-n_trees // n_chains)
     rng = np.random.default_rng(run.random_state)
@@ -124,7 +125,8 @@ def infer_mcmc(
     n_effective = independent_draws(diagnostics)
     # Chains that never moved claim that there is nowhere to go, with as many trees as there are.
     n_claimed = diagnostics["ess_log_reward"] or n_trees
-    ruling = judge_draws(trees, reward, rows, score, run, n_effective, n_claimed)
+    given = (trees, reward, rows, score, run, n_effective, n_claimed)
+    ruling = judge_draws(*given, seconds=allowance.last_word())
     return sampled_posterior(
         trees,
         log_reward=reward,

@@ -224,6 +224,10 @@ def add_best_splits(
     levels_left = problem.score.max_depth - depth - 1
     if levels_left < 0:
         return
+    if levels_left == 0:
+        last = best_last_split(problem, this, depth)
+        splits |= {} if last is None else {path: last}
+        return
     edges, children = expand(problem, this, serial)
     values = tail_values(problem, children, levels_left, parallel, with_columns=False)
     chosen = best_edge(problem, this, edges, values, depth)
@@ -232,6 +236,25 @@ def add_best_splits(
         for side, child in enumerate((edges.left[chosen], edges.right[chosen])):
             below = children.take(np.array([child]))
             add_best_splits(problem, below, (*path, side), splits, serial, parallel)
+
+
+def best_last_split(problem: Problem, this: RowSets, depth: int) -> tuple[int, int] | None:
+    """Return the best split of one row set whose children are leaves, None if it should stop.
+
+    No row sets are made of the children, which on a long table with many cuts take gigabytes.
+    """
+    cuts = make_cut_buffer(problem.loops, problem.max_cuts)
+    number, stop, _, reference = list_cuts(this.bits[0], depth, problem.loops, cuts, False)
+    if number == 0:
+        return None
+    single = cuts.weight[:number] / (cuts.high[:number] - cuts.low[:number])
+    with np.errstate(divide="ignore"):  # what is nothing beside the best may be zero
+        weight, stop = reference + np.log(single), reference + float(np.log(stop))
+    best = first_best(weight)
+    if weight[best] <= stop + 1e-12 * abs(stop):
+        return None
+    cut = (int(cuts.low[best]) + int(cuts.high[best]) - 1) // 2
+    return int(problem.feature[cuts.feature[best]]), cut
 
 
 def middle_split(problem: Problem, edges: Edges, chosen: int) -> tuple[int, int]:
@@ -271,11 +294,12 @@ def draw_splits(
 ) -> tuple[Int32s, Int32s, UInt64s]:
     """Draw a feature (-1 to stop), a cut and the row sets of both sides for each open node.
 
-    ``uniform`` [open nodes, 2] is random.
+    ``uniform`` [open nodes, 2] is random. Where sides are leaves they have no row sets.
     """
     n_open = len(row_set)
     feature, cut = np.full(n_open, -1, np.int32), np.zeros(n_open, np.int32)
-    sides = np.zeros((n_open, 2, problem.n_words), np.uint64)
+    n_words = problem.n_words if draw is draw_first_of_two else 0
+    sides = np.zeros((n_open, 2, n_words), np.uint64)
     order = np.argsort(row_set, kind="stable")
     start = np.searchsorted(row_set[order], np.arange(len(bits) + 1))
     # Which column a cut is on does not matter here, so all may count as one.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.budgets import Allowance
 from dtgfn._support.checks import check_count, check_integer
 from dtgfn._support.parallel import ChunkSize, Deadline, count_threads, run_round_robin
 from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
@@ -113,7 +114,7 @@ def infer_smc(
     compile_loops(rows, score, run)
     run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
-    deadline = Deadline(run.time_budget)
+    allowance, deadline = Allowance(run.time_budget), Deadline(run.time_budget)
     table = make_node_table(rows, score)
     rng = np.random.default_rng(run.random_state)
     streams = [
@@ -126,7 +127,8 @@ def infer_smc(
     log_z = np.concatenate([stream.log_z for stream in streams])
     diagnostics = diagnose(streams, log_z, seconds)
     n_effective = min(diagnostics["effective_sweeps"] * diagnostics["ess"], n_trees)
-    ruling = judge_draws(trees, reward, rows, score, run, n_effective)
+    given = (trees, reward, rows, score, run, n_effective)
+    ruling = judge_draws(*given, seconds=allowance.last_word())
     return sampled_posterior(
         trees,
         log_reward=reward,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.parallel import Runner, run_at_once
 from dtgfn.engines.gfn.fixed.drawing import Findings, draw_trees
 from dtgfn.engines.gfn.fixed.estimates import WARM_UP, FlowEstimates
@@ -19,7 +19,8 @@ from dtgfn.engines.gfn.fixed.paths import Paths, draw_paths, follow_trees, join_
 from dtgfn.engines.gfn.fixed.residuals import draw_known_nodes, path_depths, path_residuals
 from dtgfn.engines.gfn.objectives import Residuals
 from dtgfn.engines.gfn.sampler import Draws, seeded_network
-from dtgfn.engines.rowsets.partial.graph import PartialGraph, best_known_tree
+from dtgfn.engines.rowsets.partial.best_tree import best_known_tree
+from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph
 from dtgfn.engines.rowsets.partial.saved import graph_arrays, restore_graph
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import Problem
@@ -29,6 +30,9 @@ from dtgfn.trees.score import Rows, log_reward
 CLOSED = 1e-3  # open mass below which nothing much is left to learn, once the network knows
 REPLAYED_NODES = 512
 SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have summed in a step
+SCOUTED_CELLS = 1e8  # and cells of the table
+PATH_ROWS, FEWEST_PATHS = 20_000_000, 8  # rows that the paths of a step are sent down with
+MOST_MET = 64  # row sets that paths of a step may meet in any case
 GUESSES = 3 * WARM_UP  # steps after which its guess of what is open can be held against a fit
 
 
@@ -58,13 +62,19 @@ class FixedSampler:
         device: str = "cpu",
         seed: int = 0,
         run: Runner = run_at_once,
+        limits: Limits | None = None,
     ) -> None:
         # Where the network is the policy, a row set must look the same from all its parents.
-        graph = PartialGraph(problem, exact_tails, run, root_thresholds=not remember)
+        graph = PartialGraph(
+            problem, exact_tails, run, root_thresholds=not remember, limits=limits
+        )
         n_sums = problem.score.leaf.n_sums
         network = seeded_network(lambda: ResidualNetwork(n_sums, hidden), seed).to(device)
         self.rows = rows  # equal ones merged
         self.n_scouts = affordable_scouts(problem) if n_scouts is None else n_scouts
+        self.most_met = max(self.n_scouts, 1)
+        if n_scouts is None and graph.is_large:  # scouts are few, and a tree is to be met whole
+            self.most_met = max(self.n_scouts, min(2 ** (graph.n_upper + 1), MOST_MET))
         self.flows = FlowEstimates(graph, network, remember=remember, seed=seed)
         self.findings = Findings()  # of the last draw
         flow = float(graph.levels[0].flow[0])
@@ -94,11 +104,12 @@ class FixedSampler:
         where they may not: a step costs the same however wide the posterior is.
         """
         most_new = math.inf
+        n_trees = min(n_trees, max(PATH_ROWS // self.graph.problem.n_rows, FEWEST_PATHS))
         if self.remember:
             self.flows.restore_optimism()
             if self.n_scouts:
                 self._scout(rng)
-            most_new = max(self.n_scouts, 1)
+            most_new = self.most_met
         return draw_paths(
             self.flows, n_trees, rng, epsilon=epsilon, most_new=most_new, deadline=self.deadline
         )
@@ -114,7 +125,7 @@ class FixedSampler:
 
     def retrace(self, trees: TreeBatch, rng: np.random.Generator) -> Paths:
         """Follow given trees (or trunks) through the graph; each has one path, so P_B is one."""
-        return follow_trees(self.flows, trees)
+        return follow_trees(self.flows, trees, self.deadline)
 
     def residuals(
         self, trajectories: list[Paths], with_flows: bool, n_update: int = 0
@@ -170,7 +181,11 @@ class FixedSampler:
 
     def best_known(self) -> tuple[TreeBatch, float]:
         """Return the best tree known, a batch of one, and its log R; what it passes is expanded."""
-        tree = best_known_tree(self.graph, self.flows.expand)
+
+        def expand(depth: int, nodes: Int64s) -> int:
+            return self.flows.expand_in_time(depth, nodes, self.deadline)
+
+        tree = best_known_tree(self.graph, expand)
         self.flows.forget_touched()
         return tree, float(log_reward(tree, self.rows, self.graph.problem.score)[0])
 
@@ -195,6 +210,11 @@ class FixedSampler:
         """Whether every child of every node has been expanded, so that P_F is the posterior."""
         remembered = self.remember or self.graph.n_upper == 0
         return remembered and float(self.graph.levels[0].open[0]) == 0.0
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no memory for more row sets."""
+        return self.graph.is_full
 
     @property
     def finished(self) -> bool:
@@ -251,4 +271,6 @@ class FixedSampler:
 
 def affordable_scouts(problem: Problem) -> int:
     """Scouts per step whose two children each cost about as much as the rest of a step."""
-    return int(np.clip(SCOUTED_PAIRS / max(problem.max_cuts, 1) ** 2, 8, 512))
+    by_pairs = SCOUTED_PAIRS / max(problem.max_cuts, 1) ** 2
+    by_cells = SCOUTED_CELLS / max(problem.n_rows * problem.feature.size, 1)
+    return int(np.clip(min(by_pairs, by_cells), 8, 512))

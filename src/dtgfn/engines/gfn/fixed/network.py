@@ -75,13 +75,19 @@ class ResidualNetwork(nn.Module):
 
 @njit(cache=True, nogil=True)
 def network_input(
-    sums: Floats | Float32s, lookahead: Floats | Float32s, levels_left: int, loops: Loops
+    sums: Floats | Float32s,
+    lookahead: Floats | Float32s,
+    levels_left: int,
+    everything: float,
+    loops: Loops,
 ) -> Float32s:
-    """Describe row sets by their sums [N, K] and look-ahead [N]: float32 [N, K + N_INPUTS]."""
+    """Describe row sets by their sums [N, K] and look-ahead [N]: float32 [N, K + N_INPUTS].
+
+    ``everything`` is the weight of all rows.
+    """
     n_sets, n_sums = sums.shape
     x = np.empty((n_sets, n_sums + N_INPUTS), np.float32)
     here = np.empty(n_sums)
-    everything = row_mass(loops.sums.sum(axis=0), loops.leaf)
     for i in range(n_sets):
         largest = 0.0
         for c in range(n_sums):

@@ -196,6 +196,11 @@ class FreeSampler:
         return -math.inf, math.inf
 
     @property
+    def full(self) -> bool:
+        """It remembers nothing that could fill the memory."""
+        return False
+
+    @property
     def finished(self) -> bool:
         """Never: gradients may always go on."""
         return False
