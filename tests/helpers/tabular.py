@@ -108,6 +108,7 @@ class TabularSampler:
         return self.n_learned >= self.finish_after
 
     complete_trees = True
+    large = False
     deadline = np.inf
     best_log_reward = -np.inf
 

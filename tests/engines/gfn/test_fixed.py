@@ -170,7 +170,7 @@ def test_a_choice_follows_its_flows_for_every_node_of_a_batch():
     level = sampler.graph.levels[1]
     known = np.flatnonzero(~np.isnan(level.flow[: len(level)]))[:4]
     nodes = np.tile(known, 5000)
-    given = (level.start, level.n_cuts, level.cuts, level.stop, level.flow)
+    given = (level.start, level.n_cuts, level.cuts, level.stop, level.rest, level.flow)
     uniform = np.random.default_rng(1).random((nodes.size, 2))
     chosen = choose_cuts(nodes, np.argsort(nodes, kind="stable"), *given, 0.0, uniform)
     for node in known:

@@ -82,6 +82,7 @@ class Sampler(Protocol):
     log_z: nn.Parameter  # scalar
     complete_trees: bool  # or do trajectories end in trunks that stand for all continuations?
     knows_tree_probability: bool  # or only that of trajectories, many of which lead to a tree?
+    large: bool  # whether the table is so long or wide that a step takes seconds
     deadline: float  # of the monotonic clock, after which work is cut short; inf for never
 
     @property

@@ -36,6 +36,7 @@ from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, Score
 
 EVALUATION_SHARE = 0.1  # of the time, for one evaluation
+LARGE_SHORTER = 5  # times that large tables are looked at as often, by steps
 NEGLIGIBLE = 1e-3  # nats: less is no improvement, however precisely it is known
 REASONS = ("steps", "time", "memory", "plateau", "finished", "callback", "interrupted")
 
@@ -209,7 +210,7 @@ def _run(
             state.between_steps = False
             step(state)
             clock.tick()
-            if state.step % state.settings.evaluate_every == 0:
+            if state.step % evaluation_interval(state) == 0:
                 evaluate(state, clock.evaluation_deadline)
             state.between_steps = True
             progress("training", clock.share, progress_line(state))
@@ -228,6 +229,12 @@ def _run(
         saver.save(state)
     progress("training", 1.0, progress_line(state))
     return because
+
+
+def evaluation_interval(state: TrainState) -> int:
+    """Steps from one look at the policy to the next: fewer where each takes seconds."""
+    every = state.settings.evaluate_every
+    return max(every // LARGE_SHORTER, 1) if state.sampler.large else every
 
 
 def _begin(state: TrainState, clock: _Clock) -> None:

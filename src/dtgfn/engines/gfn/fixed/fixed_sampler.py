@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,10 @@ from dtgfn.engines.gfn.objectives import Residuals
 from dtgfn.engines.gfn.sampler import Draws, seeded_network
 from dtgfn.engines.rowsets.partial.best_tree import best_known_tree
 from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph
+from dtgfn.engines.rowsets.partial.levels import known_nodes
+from dtgfn.engines.rowsets.partial.pairs import find_pairs
 from dtgfn.engines.rowsets.partial.saved import graph_arrays, restore_graph
-from dtgfn.engines.rowsets.partial.scouts import send_scouts
+from dtgfn.engines.rowsets.partial.scouts import next_to_pair, send_scouts
 from dtgfn.engines.rowsets.problem import Problem
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, log_reward
@@ -32,6 +35,7 @@ REPLAYED_NODES = 512
 SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have summed in a step
 SCOUTED_CELLS = 1e8  # and cells of the table
 PATH_ROWS, FEWEST_PATHS = 20_000_000, 8  # rows that the paths of a step are sent down with
+MOST_PAIRS, FEW_PAIRS = 8, 4  # of columns that are looked at together, of all rows and of some
 MOST_MET = 64  # row sets that paths of a step may meet in any case
 GUESSES = 3 * WARM_UP  # steps after which its guess of what is open can be held against a fit
 
@@ -72,9 +76,9 @@ class FixedSampler:
         network = seeded_network(lambda: ResidualNetwork(n_sums, hidden), seed).to(device)
         self.rows = rows  # equal ones merged
         self.n_scouts = affordable_scouts(problem) if n_scouts is None else n_scouts
-        self.most_met = max(self.n_scouts, 1)
-        if n_scouts is None and graph.is_large:  # scouts are few, and a tree is to be met whole
-            self.most_met = max(self.n_scouts, min(2 ** (graph.n_upper + 1), MOST_MET))
+        # Of a large table scouts are few, and a tree is to be met whole; pairs are not summed.
+        self.large = n_scouts is None and graph.is_large and graph.tail_levels == 1
+        self.paired: list[set[int]] = [set() for _ in range(graph.n_upper)]
         self.flows = FlowEstimates(graph, network, remember=remember, seed=seed)
         self.findings = Findings()  # of the last draw
         flow = float(graph.levels[0].flow[0])
@@ -109,7 +113,10 @@ class FixedSampler:
             self.flows.restore_optimism()
             if self.n_scouts:
                 self._scout(rng)
-            most_new = self.most_met
+            most_new = max(self.n_scouts, 1)
+            if self.large:
+                self._scout_pairs()
+                most_new = max(most_new, min(2 ** (self.graph.n_upper + 1), MOST_MET))
         return draw_paths(
             self.flows, n_trees, rng, epsilon=epsilon, most_new=most_new, deadline=self.deadline
         )
@@ -122,6 +129,28 @@ class FixedSampler:
         for depth, nodes, cuts in frontier:
             children = self.graph.reach(depth, nodes, cuts)
             self.flows.expand_in_time(depth + 1, np.unique(children), self.deadline)
+
+    def _scout_pairs(self) -> None:
+        """Look behind cuts that may help only together, at the first node nobody has done so for.
+
+        Nodes come in the order in which trees meet them: the root, then the likeliest child.
+        """
+        graph = self.graph
+        place = next_to_pair(graph, self.paired)
+        if place is None or time.monotonic() > self.deadline:
+            return
+        depth, node = place
+        self.paired[depth].add(node)
+        level, most = graph.levels[depth], MOST_PAIRS if depth == 0 else FEW_PAIRS
+        wanted = find_pairs(level.sets.bits[node], graph.problem.loops, most, self.deadline)
+        if len(wanted) == 0:
+            return
+        cuts = graph.keep(depth, node, wanted)
+        cuts = cuts[cuts >= 0]
+        children = graph.reach(depth, np.full(cuts.size, node, np.int64), cuts)
+        self.flows.expand_in_time(depth + 1, np.unique(children), self.deadline)
+        for above in range(depth, -1, -1):
+            graph.update(above, known_nodes(graph.levels[above]), remember=True)
 
     def retrace(self, trees: TreeBatch, rng: np.random.Generator) -> Paths:
         """Follow given trees (or trunks) through the graph; each has one path, so P_B is one."""
@@ -260,6 +289,7 @@ class FixedSampler:
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take back what ``memory`` gave."""
+        self.paired = [set() for _ in self.paired]  # looked for again, which finds the same
         step, seed, dropped = (int(value) for value in arrays["counters"])
         if min(step, seed, dropped) < 0:
             raise ValueError("a counter is below zero")

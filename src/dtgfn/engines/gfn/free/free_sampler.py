@@ -66,6 +66,7 @@ class FreeSampler:
     """
 
     complete_trees = True
+    large = False
     knows_tree_probability = False  # many trajectories lead to a tree
     summed_levels = 0
     exact = False
