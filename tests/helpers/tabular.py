@@ -103,6 +103,9 @@ class TabularSampler:
     def full(self) -> bool:
         return False
 
+    def stop_growing(self) -> None:
+        pass
+
     @property
     def finished(self):
         return self.n_learned >= self.finish_after

@@ -78,7 +78,7 @@ def read_memory_budget(value: object) -> int | None:
         n_bytes = int(value.__index__())
     if n_bytes < 1:
         raise ValueError(
-            f"memory_budget={value!r} is not usable; give a whole number of bytes from 1, a text "
+            f"memory_budget={value!r} is out of range; give a whole number of bytes from 1, a text "
             "such as '2GB', or None for half of what is free."
         )
     return n_bytes

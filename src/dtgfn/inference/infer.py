@@ -25,7 +25,13 @@ from dtgfn.engines.contract import Run
 from dtgfn.engines.registry import find_engine
 from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.auto import FIRST, infer_chosen, read_auto
-from dtgfn.inference.method import Method, check_ensemble, read_method, resolve_binning
+from dtgfn.inference.method import (
+    Method,
+    check_ensemble,
+    enough_memory,
+    read_method,
+    resolve_binning,
+)
 from dtgfn.inference.outside import make_outside
 from dtgfn.inference.sums import (
     check_sum_parameters,
@@ -130,9 +136,9 @@ def infer(
     sample_weight : array [n] or None
         A weight of 3 counts as three rows, 0 as none.
     time_budget : float or None
-        Seconds after which sampling or training ends with what there is, and exact inference is
-        given up; compiling does not count, and what "gfn" does before and after training comes on
-        top. None for no limit.
+        Seconds of the whole call, from reading the table to judging the trees: sampling and
+        training end with what there is, of trees that it is too short for fewer are drawn, and
+        exact inference is given up. Compiling does not count. None for no limit.
     n_jobs : int or None
         Threads, all cores if None or -1.
     random_state : int, Generator or None
@@ -143,7 +149,8 @@ def infer(
         What only the engine knows: of "gfn" ``preset`` ("default" or "paper"), ``callbacks``,
         ``checkpoint`` and every training setting (``leaf_order``, ``objective``, ``loss``,
         ``n_steps``, ``device``, ...); of "mcmc" ``n_chains`` and ``n_steps``; of "smc"
-        ``n_particles`` and ``n_sweeps``; of "exact" ``memory_budget``. And of bags ``n_bags`` (200)
+        ``n_particles`` and ``n_sweeps``; of all of them ``memory_budget``, bytes or a text such
+        as "2GB" (half of what is free). And of bags ``n_bags`` (200)
         and ``column_share``, the share of the columns that a bag knows (0.3 to 1 for classes, all
         for numbers).
 
@@ -245,24 +252,27 @@ def infer_prepared(
     """
     n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
     check_seed(random_state)
+    n_columns = table.n_columns
     settings: dict[str, Any] = {
         "max_depth": max_depth,
         "split_penalty": split_penalty,
         "temperature": temperature,
     }
     auto = read_auto(settings, leaf, method)
-    data = make_training_data(
-        table,
-        target,
-        leaf,
-        binning=binning,
-        n_thresholds=n_thresholds,
-        sample_weight=sample_weight,
-        classes=classes,
-    )
+    with enough_memory(table.n_rows, n_columns):
+        data = make_training_data(
+            table,
+            target,
+            leaf,
+            binning=binning,
+            n_thresholds=n_thresholds,
+            sample_weight=sample_weight,
+            classes=classes,
+        )
+    del table  # its columns take more than the codes
     score = make_score(
         data.leaf,
-        n_features=table.n_columns,
+        n_features=n_columns,
         n_thresholds=n_thresholds,
         **{name: FIRST[name] if name in auto else value for name, value in settings.items()},
     )
@@ -270,7 +280,7 @@ def infer_prepared(
     with progress_bar(verbose) as progress:
         run = Run(
             column=data.binner.feature_column.astype(np.int32),
-            n_columns=table.n_columns,
+            n_columns=n_columns,
             n_trees=n_trees,
             random_state=random_state,
             time_budget=time_budget,
@@ -279,7 +289,8 @@ def infer_prepared(
         )
         if (method.bags is not None or auto) and time_budget is not None:
             warm_up(method, data.rows, score, run)
-        posterior = infer_chosen(method, data.rows, score, run, auto)
+        with enough_memory(len(data.rows.target), n_columns):
+            posterior = infer_chosen(method, data.rows, score, run, auto)
     if method.bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
     warn_if_cut_short(posterior, time_budget)

@@ -139,6 +139,9 @@ class Sampler(Protocol):
     def full(self) -> bool:
         """Whether the memory is used up, so that nothing more can be looked at."""
 
+    def stop_growing(self) -> None:
+        """Look at nothing more: there is no memory for it."""
+
     @property
     def finished(self) -> bool:
         """Whether nothing is left to learn."""

@@ -222,6 +222,9 @@ def _run(
             evaluate(state, clock.evaluation_deadline)
     except KeyboardInterrupt:
         because = "interrupted"
+    except MemoryError:
+        because = "memory"
+        state.sampler.stop_growing()
     finally:
         state.sampler.deadline = math.inf
     clock.tick()

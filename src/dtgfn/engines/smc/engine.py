@@ -12,8 +12,9 @@ import numpy as np
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.budgets import Allowance
 from dtgfn._support.checks import check_count, check_integer
+from dtgfn._support.memory import read_memory_budget
 from dtgfn._support.parallel import ChunkSize, Deadline, count_threads, run_round_robin
-from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
+from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run, check_table_memory
 from dtgfn.engines.referee import compile_referee, judge_draws
 from dtgfn.engines.smc.sweep import (
     Sweep,
@@ -31,6 +32,8 @@ from dtgfn.trees.score import Rows, Score
 # Sweeps are dealt to so many streams, each with its own seed, whatever the number of threads.
 N_STREAMS = 4
 HISTORY = 40
+COPIES = 3  # of the codes, while equal rows are merged
+PARTICLE_BYTES = 2000  # of a tree of some nodes
 MOST_PARTICLES = 10_000_000
 
 
@@ -44,13 +47,17 @@ class SmcOptions:
         Trees that grow side by side in a sweep.
     n_sweeps : int or None
         Independent sweeps; None is until the time is over.
+    memory_budget : int, str or None
+        Bytes that it may take, or a text such as "2GB"; None for half of what is free.
 
     """
 
     n_particles: int = 1000
     n_sweeps: int | None = 20
+    memory_budget: int | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "memory_budget", read_memory_budget(self.memory_budget))
         n_particles = check_integer("n_particles", self.n_particles, 1, MOST_PARTICLES)
         object.__setattr__(self, "n_particles", n_particles)
         if self.n_sweeps is not None:
@@ -62,7 +69,7 @@ class SmcEngine:
     """Sequential Monte Carlo: sweeps of top-down particles."""
 
     name: str = "smc"
-    option_names: tuple[str, ...] = ("n_particles", "n_sweeps")
+    option_names: tuple[str, ...] = ("n_particles", "n_sweeps", "memory_budget")
     side_by_side: bool = True
     fills_time: bool = False
 
@@ -115,6 +122,10 @@ def infer_smc(
     run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
     allowance, deadline = Allowance(run.time_budget), Deadline(run.time_budget)
+    # The rows in several orders while they are merged, each stream's, and the particles.
+    needed = COPIES * rows.codes.nbytes + 8.0 * len(rows.target) * (N_STREAMS + COPIES)
+    needed += PARTICLE_BYTES * N_STREAMS * n_particles
+    check_table_memory("SMC", needed, options.memory_budget)
     table = make_node_table(rows, score)
     rng = np.random.default_rng(run.random_state)
     streams = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -244,6 +245,10 @@ class FixedSampler:
     def full(self) -> bool:
         """Whether there is no memory for more row sets."""
         return self.graph.is_full
+
+    def stop_growing(self) -> None:
+        """Look at no more row sets."""
+        self.graph.limits = replace(self.graph.limits, memory=0.0)
 
     @property
     def finished(self) -> bool:

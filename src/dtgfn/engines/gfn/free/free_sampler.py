@@ -201,6 +201,9 @@ class FreeSampler:
         """It remembers nothing that could fill the memory."""
         return False
 
+    def stop_growing(self) -> None:
+        """It does not grow."""
+
     @property
     def finished(self) -> bool:
         """Never: gradients may always go on."""
