@@ -23,6 +23,7 @@ AnyBinning = Binning | Literal["auto"]  # what users may ask for
 # What ``numpy.searchsorted`` calls it: as many thresholds as are strictly below the number.
 TIE_RULE: Literal["left"] = "left"
 
+EPSILON, MODERATE = 2.0**-52, 1e200
 NONE: Floats = np.empty(0)
 HALF: Floats = np.array([0.5])  # of what is 0 or 1
 NONE.flags.writeable = HALF.flags.writeable = False
@@ -62,11 +63,22 @@ def _uniform(values: Floats, n_thresholds: int) -> Floats:
     share = np.linspace(0.0, 1.0, n_thresholds + 2)[1:-1]
     unit = 1.0 if math.isfinite(float(values[-1]) - float(values[0])) else 0.5  # no overflow
     low, span = values[0] * unit, values[-1] * unit - values[0] * unit
+
+    def fits(rank: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        return np.asarray((_number(rank) * unit - low) / span <= share)
+
     below, above = (np.full(n_thresholds, _rank(values[k])) for k in (0, -1))
-    for _ in range(64):  # bisection over all doubles between the least and the largest value
+    if span < MODERATE and abs(low) < MODERATE:  # arithmetic is off by a few roundings only
+        near, error = low + share * span, 8 * EPSILON * (abs(low) + span)
+        lower, upper = _ranks(near - error), _ranks(near + error)
+        sure = fits(lower) & (lower > below) & ~fits(upper) & (upper < above)
+        below, above = np.where(sure, lower, below), np.where(sure, upper, above)
+    for _ in range(64):  # bisection over all doubles between these
         middle = (below >> 1) + (above >> 1) + (below & above & 1)  # no overflow
-        fits = (_number(middle) * unit - low) / span <= share
-        below, above = np.where(fits, middle, below), np.where(fits, above, middle)
+        if (middle == below).all():
+            break
+        fitting = fits(middle)
+        below, above = np.where(fitting, middle, below), np.where(fitting, above, middle)
     return _number(below)
 
 
@@ -74,6 +86,12 @@ def _rank(number: np.float64) -> np.int64:
     """Rank of a double among all doubles, in ascending order."""
     bits = np.float64(number).view(np.int64)
     return bits if bits >= 0 else np.int64(np.iinfo(np.int64).min) - bits
+
+
+def _ranks(numbers: Floats) -> npt.NDArray[np.int64]:
+    """Ranks of doubles among all doubles."""
+    bits = (numbers + 0.0).view(np.int64)
+    return np.where(bits >= 0, bits, np.iinfo(np.int64).min - bits)
 
 
 def _number(rank: npt.NDArray[np.int64]) -> Floats:

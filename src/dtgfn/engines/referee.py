@@ -29,6 +29,7 @@ from dtgfn.trees.node_terms import two_rows
 from dtgfn.trees.score import Rows, Score
 
 WORK = 3e5  # steps of the loops for each tree: a fraction of a second for a thousand of them
+LOOK_UP = 100.0  # steps that finding the row sets of a cut takes
 MOST_NODES = 2000
 WORK_PER_SECOND = 3e8  # of these steps, on any machine of today
 MOST_CELLS = 5_000_000  # of a table
@@ -94,7 +95,7 @@ def sum_all(
     for _ in range(n_steps):
         counts = count_edges(problem, levels[-1], run)
         n_edges = float(counts.sum(dtype=np.int64))
-        work -= count_cells(problem, levels[-1]) + n_edges * problem.n_words
+        work -= count_cells(problem, levels[-1]) + n_edges * (problem.n_words + LOOK_UP)
         # Every cut has two children, most of which are new, and those are to be summed too.
         if work < 2 * n_edges * problem.feature.size:
             return None
