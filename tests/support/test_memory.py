@@ -20,7 +20,9 @@ def test_a_budget_is_bytes_or_a_size_with_its_unit(given, n_bytes):
 
 @pytest.mark.parametrize("given", ["lots", "2 GX", "7", "", "-1GB", 0, -5, True, 1.5])
 def test_what_is_no_size_is_refused_in_a_sentence(given):
-    with pytest.raises(ValueError, match="memory_budget=.* is out of range; give a whole number of"):
+    with pytest.raises(
+        ValueError, match=r"memory_budget=.* is out of range; give a whole number of"
+    ):
         read_memory_budget(given)
 
 

@@ -23,7 +23,6 @@ from dtgfn.trees.score import (
     make_prior,
     make_score,
 )
-
 from dtgfn.trees.shared_sums import shared_leaf_sums
 
 slow_start = examples(80)

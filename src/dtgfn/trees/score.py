@@ -249,7 +249,10 @@ def log_reward(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     reward, size = np.empty(len(first)), max(PIECE // max(len(rows.target), 1), 1)
     add_up = node_sums
     if len(first) * len(rows.target) >= SHARED:
-        add_up, size = shared_leaf_sums, SUMS_AT_ONCE // (trees.feature.shape[1] * score.leaf.n_sums)
+        add_up, size = (
+            shared_leaf_sums,
+            SUMS_AT_ONCE // (trees.feature.shape[1] * score.leaf.n_sums),
+        )
         size = max(size, 1)
     for start in range(0, len(first), size):
         some = trees[first[start : start + size]]

@@ -135,7 +135,7 @@ def run(report: Report, *, shape: Shapes = None, method: Methods = None) -> None
         for how in method or METHODS:
             try:
                 known[name, how] = run_isolated(measure, name, how)
-            except Exception as error:  # noqa: BLE001 (whatever it is, the row says so)
+            except Exception as error:
                 known[name, how] = {"shape": name, "method": how, "error": str(error)}
             report.folder.mkdir(parents=True, exist_ok=True)
             text = "".join(json.dumps(line) + "\n" for line in known.values())

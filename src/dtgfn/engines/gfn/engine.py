@@ -110,9 +110,7 @@ class GfnEngine:
     """The GFlowNet as an engine (see ``engines/contract.py``)."""
 
     name = "gfn"
-    option_names = (
-        "preset", "callbacks", "checkpoint", "policy", "memory_budget", *SETTING_NAMES
-    )
+    option_names = ("preset", "callbacks", "checkpoint", "policy", "memory_budget", *SETTING_NAMES)
     side_by_side = False  # torch's number of threads is that of the process
     fills_time = True
 

@@ -100,5 +100,3 @@ def find_device(name: str) -> str:
             f"device={name!r} is not here; give 'cpu', or 'auto' to use what there is."
         )
     return name
-
-

@@ -16,7 +16,6 @@ from dtgfn._support.arrays import Floats, Int32s, UInt64s
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.problem import Loops
 
-
 # Packed counts that rows may have for pairs of two-valued features to be counted by bits.
 PLANES = 4
 
@@ -239,7 +238,7 @@ def count_ones(word: np.uint64) -> int:
     pairs = np.uint64(0x3333333333333333)
     word = (word & pairs) + ((word >> np.uint64(2)) & pairs)
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
 @njit(cache=True, nogil=True)

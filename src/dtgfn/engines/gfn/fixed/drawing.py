@@ -137,8 +137,8 @@ def draw_in_time(
         half = 0.5 * (time.monotonic() + deadline)
     while n_trees > 0 and (not parts or time.monotonic() < half):
         size = min(n_at_once, n_trees)
-        given = {"most_new": most_new, "deadline": half, "evenly": True}
-        parts.append(draw_paths(flows, size, rng, **given))
+        some = draw_paths(flows, size, rng, most_new=most_new, deadline=half, evenly=True)
+        parts.append(some)
         n_trees -= size
     flows.forget_touched()  # what is drawn for the user is no lesson
     paths = weigh_again(graph, parts)

@@ -209,9 +209,7 @@ def child_inputs(graph: PartialGraph, level: Level, cuts: Int64s) -> Float32s:
     levels_left = graph.problem.score.max_depth - level.depth - 1
     sums = level.cuts.sums[cuts].reshape(-1, level.sums.shape[1])
     lookahead = level.cuts.lookahead[cuts].reshape(-1)
-    return network_input(
-        sums, lookahead, levels_left, graph.total_mass, graph.problem.loops
-    )
+    return network_input(sums, lookahead, levels_left, graph.total_mass, graph.problem.loops)
 
 
 @njit(cache=True, nogil=True)

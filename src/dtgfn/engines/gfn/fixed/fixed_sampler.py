@@ -70,9 +70,7 @@ class FixedSampler:
         limits: Limits | None = None,
     ) -> None:
         # Where the network is the policy, a row set must look the same from all its parents.
-        graph = PartialGraph(
-            problem, exact_tails, run, root_thresholds=not remember, limits=limits
-        )
+        graph = PartialGraph(problem, exact_tails, run, root_thresholds=not remember, limits=limits)
         n_sums = problem.score.leaf.n_sums
         network = seeded_network(lambda: ResidualNetwork(n_sums, hidden), seed).to(device)
         self.rows = rows  # equal ones merged

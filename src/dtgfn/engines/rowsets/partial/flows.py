@@ -314,7 +314,10 @@ def bound_flows(
         node = nodes[i]
         at, until = start[node], start[node] + n_cuts[node]
         low, high = np.empty(until - at), np.empty(until - at)
-        low_other, high_other = log_add(stop[node], rest[node]), log_add(stop[node], rest_ceiling[node])
+        low_other, high_other = (
+            log_add(stop[node], rest[node]),
+            log_add(stop[node], rest_ceiling[node]),
+        )
         low_top, high_top = low_other, high_other
         for e in range(at, until):
             low[e - at], high[e - at] = cuts.prior[e], cuts.prior[e]

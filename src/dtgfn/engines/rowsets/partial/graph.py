@@ -295,9 +295,7 @@ class PartialGraph:
 
         return self._look_up(depth, nodes, draw)
 
-    def find_rest(
-        self, depth: int, nodes: Int64s, feature: Int32s, threshold: Int32s
-    ) -> Int64s:
+    def find_rest(self, depth: int, nodes: Int64s, feature: Int32s, threshold: Int32s) -> Int64s:
         """Find for each visit [V] the cut that is not kept and a threshold makes; -1 if none."""
 
         def find(here: Int64s, bits: UInt64s, room: CutTable) -> Int64s:

@@ -77,7 +77,7 @@ def sum_codes(f: int, s: int, loops: Loops, scratch: LeafScratch) -> tuple[int, 
     """Sum the rows of every code; mark ranks in ``seen``, return the lowest and the highest."""
     lowest, highest = loops.rank_code.shape[1], -1
     for r in range(s):
-        rank = np.int32(loops.ranks[f, scratch.rows[r]])
+        rank = int(loops.ranks[f, scratch.rows[r]])
         scratch.ranks[r] = rank
         scratch.seen[rank] = 1
         lowest, highest = min(lowest, rank), max(highest, rank)

@@ -115,8 +115,10 @@ def far_pairs(
         far = np.abs(together) / (error * spread[some, None] * spread[begin:])
         far[feature[some, None] == feature[begin:]] = 0.0
         flat = far.ravel()
-        top = np.argsort(-flat, kind="stable")[: 2 * most] if flat.size <= 1 << 20 else largest(
-            flat, 2 * most
+        top = (
+            np.argsort(-flat, kind="stable")[: 2 * most]
+            if flat.size <= 1 << 20
+            else largest(flat, 2 * most)
         )
         for position in top[flat[top] > FAR]:
             i, j = divmod(int(position), far.shape[1])

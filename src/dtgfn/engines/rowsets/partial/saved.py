@@ -69,9 +69,7 @@ def fill_level(level: Level, arrays: dict[str, npt.NDArray[Any]]) -> None:
     fill_slots(n_nodes, level.sets.keys, level.sets.slots)
 
 
-def check_level(
-    level: Level, below: Level | None, problem: Problem, kept_cuts: int | None
-) -> None:
+def check_level(level: Level, below: Level | None, problem: Problem, kept_cuts: int | None) -> None:
     """Refuse a level that is not one of this problem."""
     n_nodes, bits = len(level), level.sets.bits[: len(level)]
     wrong = (
@@ -108,9 +106,7 @@ def _has_numbers(level: Level) -> bool:
     )
 
 
-def _has_cuts(
-    level: Level, below: Level | None, problem: Problem, kept_cuts: int | None
-) -> bool:
+def _has_cuts(level: Level, below: Level | None, problem: Problem, kept_cuts: int | None) -> bool:
     """Whether every node that was looked at has its cuts, and these part its rows."""
     n_nodes, n_listed, cuts = len(level), level.n_listed, level.cuts
     start, n_cuts = level.start[:n_nodes], level.n_cuts[:n_nodes]

@@ -55,7 +55,9 @@ def next_to_pair(graph: PartialGraph, done: list[set[int]]) -> tuple[int, int] |
         first, number = int(level.start[node]), int(level.n_cuts[node])
         if number == 0:
             return None
-        children = level.cuts.child[first + int(np.argmax(level.cuts.logit[first : first + number]))]
+        children = level.cuts.child[
+            first + int(np.argmax(level.cuts.logit[first : first + number]))
+        ]
         children = [int(c) for c in children if c >= 0 and not np.isnan(below.flow[c])]
         fresh = [c for c in children if depth + 1 < graph.n_upper and c not in done[depth + 1]]
         if fresh:
