@@ -37,6 +37,7 @@ SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have summed in a step
 SCOUTED_CELLS = 1e8  # and cells of the table
 PATH_ROWS, FEWEST_PATHS = 20_000_000, 8  # rows that the paths of a step are sent down with
 MOST_PAIRS, FEW_PAIRS = 8, 4  # of columns that are looked at together, of all rows and of some
+PAIRED = 0.2  # of the time that training has left, for pairs of columns of one row set
 MOST_MET = 64  # row sets that paths of a step may meet in any case
 GUESSES = 3 * WARM_UP  # steps after which its guess of what is open can be held against a fit
 
@@ -141,7 +142,10 @@ class FixedSampler:
         depth, node = place
         self.paired[depth].add(node)
         level, most = graph.levels[depth], MOST_PAIRS if depth == 0 else FEW_PAIRS
-        wanted = find_pairs(level.sets.bits[node], graph.problem.loops, most, self.deadline)
+        # With very many columns the products alone would take all the time that training has.
+        now = time.monotonic()
+        until = now + PAIRED * (self.deadline - now)
+        wanted = find_pairs(level.sets.bits[node], graph.problem.loops, most, until)
         if len(wanted) == 0:
             return
         cuts = graph.keep(depth, node, wanted)
