@@ -84,9 +84,9 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         bags ``n_bags`` and ``column_share``. Of "mcmc" ``n_chains`` and ``n_steps``, of "smc"
         ``n_particles`` and ``n_sweeps``, of all ``memory_budget`` (bytes, or "2GB"). Of
         "gfn" ``preset`` ("default" or "paper"), ``callbacks`` (called with the training state after
-        each step; False ends training), ``checkpoint`` (a file that training is saved to, and taken up from if it exists) and every
-        field of ``dtgfn.engines.gfn.settings.Settings``, such as ``leaf_order`` ("fixed": all open
-        leaves decide at once; "free": one by one in any order, as in the paper), ``objective``,
+        each step; False ends training), ``checkpoint`` (a file that
+        training is saved to, and taken up from if it exists) and every field of ``dtgfn.engines.gfn.settings.Settings``, such as ``leaf_order``
+        ("fixed": all open leaves decide at once; "free": one by one in any order, as in the paper), ``objective``,
         ``loss``, ``n_steps`` and ``device``.
 
     Attributes
