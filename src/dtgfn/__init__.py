@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from dtgfn.evaluation import evaluate as evaluate
     from dtgfn.explain.text import tree_text as tree_text
     from dtgfn.inference.bagging import infer_bagged as infer_bagged
+    from dtgfn.inference.condition import GivenEffect as GivenEffect
+    from dtgfn.inference.condition import condition as condition
+    from dtgfn.inference.condition import given_effect as given_effect
     from dtgfn.inference.extend import extend_posterior as extend_posterior
     from dtgfn.inference.extend import reweigh as reweigh
     from dtgfn.inference.infer import infer as infer
@@ -67,6 +70,11 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "inference.infer": ("infer",),
         "inference.bagging": ("infer_bagged",),
         "inference.resampling": ("BagOptions",),
+        "inference.condition": (
+            "GivenEffect",
+            "condition",
+            "given_effect",
+        ),
         "inference.extend": (
             "extend_posterior",
             "reweigh",

@@ -7,7 +7,6 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
 from dtgfn import DTGFNClassifier, DTGFNRegressor, load, save
@@ -192,7 +191,6 @@ COLUMNS = [
     (pd.concat([X, X], axis=1), ValueError, "Duplicated column name 'a', 'b'; give every column"),
     (X.iloc[:0], ValueError, "Found array with 0 sample(s)"),
     (X[[]], ValueError, "Found array with 0 feature(s)"),
-    (scipy.sparse.csr_matrix(X.to_numpy()), TypeError, "dense data is required: convert with"),
     (np.zeros((12, 2, 2)), ValueError, "Found array with dim 3, expected 2: rows by columns"),
     (np.zeros(12), ValueError, "Expected 2D array, got 1D array instead. Reshape your data"),
     (X["a"], ValueError, "Expected 2D array, got 1D array instead. Reshape your data"),

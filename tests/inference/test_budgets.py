@@ -35,7 +35,6 @@ from dtgfn._support.parallel import (
 from dtgfn._support.progress import silent
 from dtgfn.data.binning import distinct_codes
 from dtgfn.diagnostics import UntrustworthyFit
-from dtgfn.engines.exact import budget as exact_budget
 from dtgfn.engines.exact.budget import Budget
 from dtgfn.engines.mcmc import engine as mcmc
 from dtgfn.engines.smc import engine as smc
@@ -268,7 +267,7 @@ def test_rewards_that_samplers_carry_along_are_those_of_the_score(engine, penalt
 
 def test_exact_stages_that_are_done_or_nearly_done_are_kept(monkeypatch):
     clock = Ticking(0.0)
-    monkeypatch.setattr(exact_budget.time, "monotonic", clock)
+    monkeypatch.setattr(time, "monotonic", clock)
     budget = Budget(10.0, 1, 1, silent, started=0.0)
     clock.time = 50.0
     budget.check_time("summing", 1.0, begun=0.0)  # what is done is done

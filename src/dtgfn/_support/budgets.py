@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from dtgfn._support import clock
 
 MOMENT = 0.25  # seconds
 EXTRA, EXTRA_SHARE = 0.4, 0.05  # seconds, and share of a budget, that a last word may take beyond
@@ -39,7 +40,7 @@ class Allowance:
     """
 
     seconds: float | None
-    now: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = clock.monotonic
     started: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -10,13 +10,13 @@ view, then over views by the power mean of exponent 1/2.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.progress import Progress, silent
 from dtgfn.anomaly.background import Background, background_shares, view_rows
@@ -100,8 +100,8 @@ def infer_views(
             run = view_run(chosen, n_jobs=n_jobs)
             compile_engine(method.engine, some, score, run, method.options)
             # The clock starts here: compiling, on a first run, is not the problem's fault.
-            started = time.monotonic()
-        left = None if time_budget is None else time_budget - (time.monotonic() - started)
+            started = clock.monotonic()
+        left = None if time_budget is None else time_budget - (clock.monotonic() - started)
         if n_views and left is not None and left <= 0:
             break
         progress("views", n_views / len(columns))

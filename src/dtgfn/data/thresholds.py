@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn._support.arrays import Floats
+from dtgfn._support.arrays import Bools, Floats, Int64s
 
 Binning = Literal["uniform", "quantile", "midpoint"]
 AnyBinning = Binning | Literal["auto"]  # what users may ask for
@@ -23,9 +23,9 @@ AnyBinning = Binning | Literal["auto"]  # what users may ask for
 # What ``numpy.searchsorted`` calls it: as many thresholds as are strictly below the number.
 TIE_RULE: Literal["left"] = "left"
 
-EPSILON, MODERATE = 2.0**-52, 1e200
 NONE: Floats = np.empty(0)
 HALF: Floats = np.array([0.5])  # of what is 0 or 1
+NEAR = 16  # doubles
 NONE.flags.writeable = HALF.flags.writeable = False
 
 
@@ -33,7 +33,16 @@ def place_thresholds(
     numbers: Floats, binning: Binning, n_thresholds: int, weights: Floats | None
 ) -> Floats:
     """Ascending thresholds, all below the largest number: others cannot split training rows."""
-    values, mass = _distinct(numbers, weights)
+    if binning == "uniform":  # of which the ends are enough: no need to sort
+        return place_between(np.unique([numbers.min(), numbers.max()]), NONE, binning, n_thresholds)
+    return place_between(*distinct_values(numbers, weights), binning, n_thresholds)
+
+
+def place_between(values: Floats, mass: Floats, binning: Binning, n_thresholds: int) -> Floats:
+    """Ascending thresholds between distinct values, ascending, with a mass on each.
+
+    "uniform" reads the first and the last value only, and no mass.
+    """
     if len(values) == 1:
         return NONE
     if binning == "uniform":
@@ -64,33 +73,25 @@ def _uniform(values: Floats, n_thresholds: int) -> Floats:
     unit = 1.0 if math.isfinite(float(values[-1]) - float(values[0])) else 0.5  # no overflow
     low, span = values[0] * unit, values[-1] * unit - values[0] * unit
 
-    def fits(rank: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def fits(rank: Int64s) -> Bools:
         return np.asarray((_number(rank) * unit - low) / span <= share)
 
-    below, above = (np.full(n_thresholds, _rank(values[k])) for k in (0, -1))
-    if span < MODERATE and abs(low) < MODERATE:  # arithmetic is off by a few roundings only
-        near, error = low + share * span, 8 * EPSILON * (abs(low) + span)
-        lower, upper = _ranks(near - error), _ranks(near + error)
-        sure = fits(lower) & (lower > below) & ~fits(upper) & (upper < above)
-        below, above = np.where(sure, lower, below), np.where(sure, upper, above)
-    for _ in range(64):  # bisection over all doubles between these
+    least, largest = _rank(values[[0, -1]])
+    # The answer is a few doubles from what arithmetic says, unless that is near zero.
+    guess = _rank((low + share * span) / unit)
+    below, above = np.maximum(guess - NEAR, least), np.minimum(guess + NEAR, largest)
+    below = np.where(fits(below), below, least)
+    above = np.where(fits(above), largest, above)
+    while (above > below + 1).any():  # bisection over all doubles between the two
         middle = (below >> 1) + (above >> 1) + (below & above & 1)  # no overflow
-        if (middle == below).all():
-            break
         fitting = fits(middle)
         below, above = np.where(fitting, middle, below), np.where(fitting, above, middle)
     return _number(below)
 
 
-def _rank(number: np.float64) -> np.int64:
-    """Rank of a double among all doubles, in ascending order."""
-    bits = np.float64(number).view(np.int64)
-    return bits if bits >= 0 else np.int64(np.iinfo(np.int64).min) - bits
-
-
-def _ranks(numbers: Floats) -> npt.NDArray[np.int64]:
-    """Ranks of doubles among all doubles."""
-    bits = (numbers + 0.0).view(np.int64)
+def _rank(numbers: Floats) -> Int64s:
+    """Ranks of doubles among all doubles, in ascending order."""
+    bits = numbers.view(np.int64)
     return np.where(bits >= 0, bits, np.iinfo(np.int64).min - bits)
 
 
@@ -99,7 +100,7 @@ def _number(rank: npt.NDArray[np.int64]) -> Floats:
     return np.where(rank >= 0, rank, np.iinfo(np.int64).min - rank).view(np.float64)
 
 
-def _distinct(numbers: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
+def distinct_values(numbers: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
     """Distinct values, ascending, and the weight on each."""
     if weights is None:
         values, counts = np.unique(numbers, return_counts=True)

@@ -25,7 +25,6 @@ from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.engines.rowsets.tails import edge_log_weights, tail_values
 from dtgfn.trees.batch import TreeBatch, distinct_trees, uses_columns
-from dtgfn.trees.node_terms import two_rows
 from dtgfn.trees.score import Rows, Score
 
 WORK = 3e5  # steps of the loops for each tree: a fraction of a second for a thousand of them
@@ -147,14 +146,6 @@ def bound_sums(
         n_left -= max(n_new, 1)
     floor, ceiling = graph.bounds()
     return Bounds(floor, ceiling, first_split(graph, ceiling, column, n_columns))
-
-
-def compile_referee(rows: Rows, score: Score, run: Run) -> None:
-    """Judge two rows in both ways, so that all loops are compiled."""
-    if run.judged:
-        problem = make_problem(two_rows(rows), score, run.column, run.n_columns)
-        sum_all(problem, run.column, run.n_columns, run_at_once, math.inf)
-        bound_sums(problem, run.column, run.n_columns, 1, WORK)
 
 
 def affordable_nodes(problem: Problem, work: float) -> int:

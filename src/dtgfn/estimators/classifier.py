@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_flag, check_range, check_weights
-from dtgfn.data.tables import listing
+from dtgfn.data.tables import Table, listing
 from dtgfn.data.targets import check_classes, check_labels
 from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
+from dtgfn.estimators.by_chunks import by_chunks
+from dtgfn.inference.source_data import TrainingSource
 from dtgfn.posterior.label_shift import ClassPrior, average_shifted, prior_ratios
 from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
 from dtgfn.trees.leaf_models import DirichletLeaf
@@ -84,10 +86,10 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         bags ``n_bags`` and ``column_share``. Of "mcmc" ``n_chains`` and ``n_steps``, of "smc"
         ``n_particles`` and ``n_sweeps``, of all ``memory_budget`` (bytes, or "2GB"). Of
         "gfn" ``preset`` ("default" or "paper"), ``callbacks`` (called with the training state after
-        each step; False ends training), ``checkpoint`` (a file that
-        training is saved to, and taken up from if it exists) and every field of ``dtgfn.engines.gfn.settings.Settings``, such as ``leaf_order``
-        ("fixed": all open leaves decide at once; "free": one by one in any order, as in the paper), ``objective``,
-        ``loss``, ``n_steps`` and ``device``.
+        each step; False ends training), ``checkpoint`` (a file that training is saved to, and taken
+        up from if it exists) and every field of ``dtgfn.engines.gfn.settings.Settings``, such as
+        ``leaf_order`` ("fixed": all open leaves decide at once; "free": one by one in any order, as
+        in the paper), ``objective``, ``loss``, ``n_steps`` and ``device``.
 
     Attributes
     ----------
@@ -179,18 +181,25 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         options = {"preset": "paper", "leaf_draws": True, **(changes.pop("options", None) or {})}
         return cls(**{**table, **changes}, options=options)
 
-    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
-        """Infer the posterior from training rows X [n, columns] and labels y [n]."""
+    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | str | None = None) -> Self:
+        """Infer the posterior from training rows X [n, columns] and labels y [n].
+
+        Of a source, such as the path of a Parquet file, y and weights are names of its columns.
+        """
         return self._fit(X, y, sample_weight, None, streamed=False)
 
-    def _fit(
-        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, classes: Any, *, streamed: bool
-    ) -> Self:
-        table, labels = self._read_training(X, y)
-        labels = check_classes(labels)
+    def _fit(self, X: Any, y: Any, sample_weight: Any, classes: Any, *, streamed: bool) -> Self:
         check_flag("leaf_draws", self._leaf_draws)
         leaf = DirichletLeaf(1, self.leaf_concentration)
-        weight = self._class_weighted(labels, sample_weight)
+        source = self._read_source(X, y, sample_weight)
+        table: Table | TrainingSource
+        if source is not None:
+            weighted = None if self.class_weight is None else self._class_factors
+            table, labels, weight = replace(source, class_factors=weighted), None, None
+        else:
+            table, given = self._read_training(X, y)
+            labels = check_classes(given)
+            weight = self._class_weighted(labels, sample_weight)
         self._infer(
             table, labels, weight, leaf, self.temperature, classes=classes, streamed=streamed
         )
@@ -235,6 +244,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self._extend(table, labels, self._class_weighted(labels, sample_weight))
         return self
 
+    @by_chunks
     def predict_proba(
         self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
     ) -> Floats:
@@ -262,11 +272,19 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         seed = check_random_state(self.random_state).randint(2**31)
         return predictor.average_draws(codes, seed)
 
+    def predict_log_proba(
+        self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
+    ) -> Floats:
+        """Logarithms of ``predict_proba`` [n, C]; -inf for a class that is ruled out."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, tree, class_prior))
+
     @property
     def _leaf_draws(self) -> bool:
         """Whether leaves predict draws."""
         return (self.options or {}).get("leaf_draws", False)
 
+    @by_chunks
     def predict(
         self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
     ) -> npt.NDArray[Any]:
@@ -274,6 +292,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         best = self.predict_proba(X, tree, class_prior).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
+    @by_chunks
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Bounds [n, C, 2] that hold each P(class | x) with probability ``level`` (unsharpened)."""
         sums = self._sum_predictor(tree)
@@ -282,6 +301,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         bounds = credible_interval(self._predictor(tree), self._codes(X), level)
         return np.stack(bounds, axis=-1)
 
+    @by_chunks
     def predict_uncertainty(self, X: Any, tree: str | None = None) -> Uncertainty:
         """Entropy ``total`` [n] of the class in nats and its parts, ``noise`` and ``model``."""
         sums = self._sum_predictor(tree)
@@ -300,13 +320,17 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         if self.class_weight is None:
             return sample_weight
         given = check_weights(sample_weight, len(labels))
-        chosen = self._checked_class_weight(labels)
-        if isinstance(chosen, dict):
-            present, member = np.unique(labels, return_inverse=True)
-            weight = np.array([float(chosen.get(label, 1.0)) for label in present.tolist()])[member]
-        else:
-            weight = compute_sample_weight("balanced", labels)
+        present, member, n_each = np.unique(labels, return_inverse=True, return_counts=True)
+        weight = self._class_factors(present, n_each.astype(np.float64))[member]
         return np.asarray(weight if given is None else weight * given)
+
+    def _class_factors(self, classes: npt.NDArray[Any], n_each: Floats) -> Floats:
+        """What the weights of each class's rows are multiplied by [C]; it has ``n_each`` rows."""
+        chosen = self._checked_class_weight(classes)
+        if isinstance(chosen, dict):
+            return np.array([float(chosen.get(label, 1.0)) for label in classes.tolist()])
+        there = n_each > 0
+        return np.where(there, n_each.sum() / (there.sum() * np.maximum(n_each, 1.0)), 1.0)
 
     def _checked_class_weight(self, labels: npt.NDArray[Any]) -> dict[Any, float] | str:
         """Refuse weights that are no weights, or of no class."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -24,6 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.parallel import count_threads, run_tasks
 from dtgfn.engines.contract import BudgetExceeded, Engine, Run
@@ -141,7 +141,7 @@ def infer_bagged(
     one = replace(run, judged=False, n_jobs=1 if n_threads > 1 else run.n_jobs)
 
     def infer_bag(bag: int, check: Callable[[], None]) -> bool:
-        begun = time.monotonic()
+        begun = clock.monotonic()
         if bag and sharing.is_over:
             collected.skip(bag)
             return False
@@ -155,7 +155,7 @@ def infer_bagged(
         heard = collected.outside.hear(trees, plan.copies[bag])
         collected.add(bag, trees, log_reward(trees, merged, score), heard)
         used = float(found.diagnostics.get("seconds", 0.0))
-        sharing.overhead = time.monotonic() - begun - used
+        sharing.overhead = clock.monotonic() - begun - used
         return True
 
     run_tasks(
@@ -179,12 +179,12 @@ class Sharing:
     started: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.started = time.monotonic()
+        self.started = clock.monotonic()
 
     @property
     def used(self) -> float:
         """Seconds since the start."""
-        return time.monotonic() - self.started
+        return clock.monotonic() - self.started
 
     @property
     def is_over(self) -> bool:

@@ -45,13 +45,15 @@ class Method:
 
 
 @contextmanager
-def enough_memory(n_rows: int, n_columns: int) -> Iterator[None]:
+def enough_memory(n_rows: int | None, n_columns: int | None) -> Iterator[None]:
     """Say in a sentence that memory is too small: numpy tells only the shape of an array."""
     try:
         yield
     except MemoryError as error:
+        known = n_rows is not None and n_columns is not None
+        size = f"{n_rows:,} rows with {n_columns:,} columns" if known else "this table"
         raise BudgetExceeded(
-            f"There is not enough memory for {n_rows:,} rows with {n_columns:,} columns; "
+            f"There is not enough memory for {size}; "
             f"{gigabytes(available_memory())} are free. Use fewer rows, columns or n_thresholds, "
             "or a memory_budget below that."
         ) from error

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas
 
+from dtgfn._support import clock
 from dtgfn._support.checks import check_choice, check_run
 from dtgfn.data.tables import Table, as_table
 from dtgfn.data.targets import as_target
@@ -181,7 +181,7 @@ def score_candidates(
     time_budget: float | None,
 ) -> tuple[list[dict[str, Any]], tuple[dict[str, Any], TreePosterior] | None]:
     """Judge each candidate in its share of the time; return all lines, and the winner if any."""
-    started = time.monotonic()
+    started = clock.monotonic()
     merit = "log_evidence" if by == "evidence" else "log_score"
     lines: list[dict[str, Any]] = []
     best: tuple[dict[str, Any], TreePosterior] | None = None
@@ -189,7 +189,7 @@ def score_candidates(
     for index, settings in enumerate(candidates):
         seconds = None
         if time_budget is not None:
-            left = time_budget - (time.monotonic() - started)
+            left = time_budget - (clock.monotonic() - started)
             if lines and left <= 0:
                 lines.append(_line(settings, "time_budget was over before its turn."))
                 continue
@@ -214,7 +214,7 @@ def _judge(
     X: Any, y: Any, settings: dict[str, Any], given: dict[str, Any]
 ) -> tuple[dict[str, Any], TreePosterior | None]:
     """Infer at some settings; return the line of the table, and the posterior if there is one."""
-    begun = time.monotonic()
+    begun = clock.monotonic()
     seconds = given["time_budget"]
     if seconds is not None:
         given = {**given, "time_budget": FIT_SHARE * seconds}
@@ -225,7 +225,7 @@ def _judge(
             if posterior.interrupted:  # and so is the comparison
                 raise KeyboardInterrupt
             if seconds is not None:  # of what the posterior has left, scoring needs some, too
-                seconds = max(0.5 * (seconds - (time.monotonic() - begun)), LEAST * seconds)
+                seconds = max(0.5 * (seconds - (clock.monotonic() - begun)), LEAST * seconds)
             mass, mass_error = log_prior_mass(
                 posterior.rows,
                 posterior.score,
@@ -234,7 +234,7 @@ def _judge(
                 n_jobs=given["n_jobs"],
             )
     except BudgetExceeded as refusal:
-        return {**_line(settings, str(refusal)), "seconds": time.monotonic() - begun}, None
+        return {**_line(settings, str(refusal)), "seconds": clock.monotonic() - begun}, None
     error = math.hypot(evidence_error(posterior), mass_error)
     comparable = math.isfinite(posterior.log_evidence) and error <= LARGEST_ERROR
     result = leave_one_out(posterior)
@@ -247,7 +247,7 @@ def _judge(
         "mean_splits": posterior.mean_splits,
         "note": "" if comparable else "The evidence is not known to a nat.",
     }
-    return {**line, "seconds": time.monotonic() - begun}, posterior
+    return {**line, "seconds": clock.monotonic() - begun}, posterior
 
 
 def _line(settings: dict[str, Any], note: str = "") -> dict[str, Any]:

@@ -17,7 +17,6 @@ thresholds, which knows no labels, is held fixed, and so are the rules of the pr
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +25,7 @@ import numpy.typing as npt
 import pandas
 from scipy.special import gammaln
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
 from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.posterior.of_model import as_posterior
@@ -218,12 +218,12 @@ def choose_temperature(
     1.0
 
     """
-    started = time.monotonic()
+    started = clock.monotonic()
     table: list[dict[str, float]] = []
     best: tuple[float, TreePosterior, float] | None = None
     since, judging = 0, 0.0
     for index, temperature in enumerate(map(float, temperatures)):
-        begun = time.monotonic()
+        begun = clock.monotonic()
         seconds = None
         if time_budget is not None:
             left, n_left = time_budget - (begun - started), len(temperatures) - index
@@ -238,13 +238,13 @@ def choose_temperature(
             if seconds is None or time_budget is None:
                 raise
             # Its share was too short: one temperature is better than none.
-            left = time_budget - (time.monotonic() - started)
+            left = time_budget - (clock.monotonic() - started)
             posterior = infer_at(temperature, max(left, seconds))
         if posterior.interrupted:  # and so is the search
             raise KeyboardInterrupt
-        inferred = time.monotonic()
+        inferred = clock.monotonic()
         result = leave_one_out(posterior)
-        now = time.monotonic()
+        now = clock.monotonic()
         judging = now - inferred
         table.append(_line(temperature, posterior, result, now - begun))
         since += 1

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from numba.extending import overload
 from scipy.special import gammaln
 
 from dtgfn._support.arrays import Floats, Int64s
 from dtgfn._support.checks import check_range
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.data.targets import MAX_CLASSES
 
 MOST_TABULATED = 10_000_000
@@ -211,7 +211,7 @@ def _add_number(sums: Floats, target: float, weight: float, leaf: NormalTerms) -
     sums[2] += weight * target * target
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def posterior_spread(sums: Floats, leaf: NormalTerms) -> float:
     """Spread of the variance's inverse gamma given the rows; rounding cannot make it shrink."""
     squares = sums[2] - sums[1] * sums[1] / (leaf.strength + sums[0])

@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats, Int32s
 from dtgfn._support.checks import check_integer, check_range
 from dtgfn._support.parallel import run_serial
-from dtgfn.data.binning import distinct_codes
+from dtgfn.data.equal_rows import distinct_coded
 from dtgfn.trees.batch import (
     MAX_DEPTH,
     TreeBatch,
@@ -59,10 +60,29 @@ class Rows:
             )
 
 
+class RowsLeftOutError(ValueError):
+    """Raised by what needs training rows that a model file was written without."""
+
+
+class LeftOutRows(Rows):
+    """Training rows that a model file was written without: whoever asks for them is refused."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("codes", "target", "weight"):
+            raise RowsLeftOutError(
+                "This model was saved without its training rows (rows=False), which this needs; "
+                "predictions, their intervals and exports need none: for the rest save the model "
+                "with its rows."
+            )
+        return object.__getattribute__(self, name)
+
+
 def merge_rows(rows: Rows) -> Rows:
     """Merge rows that are equal in codes and target: no tree can tell them apart."""
-    words = np.ascontiguousarray(rows.target).view(np.uint16).reshape(len(rows.target), -1)
-    first, member = distinct_codes(np.hstack([rows.codes, words]))
+    first, member = distinct_coded(rows.codes, rows.target)
     weight = np.zeros(len(first))
     np.add.at(weight, member, rows.weight)
     return Rows(rows.codes[first], rows.target[first], weight)

@@ -12,10 +12,12 @@ STUDIES = {
     "ensembles-development": "The choice of the bagged posterior's defaults",
     "exact": "Exact inference on small tables: seconds, memory, log Z",
     "fidelity": "The GFlowNet against the exact posterior",
+    "first-fit": "CPU seconds of a first fit, when nothing is compiled yet",
     "forty": "Forty tables nobody tuned on, next to forests and linear models",
     "large": "Where exact is out of reach: best trees and evidence by engine",
     "mixing": "How fast chains over sums of trees come to agree, next to stochtree and bartz",
     "odd-tables": "Odd tables with exact answers: is any engine wrong without saying so?",
+    "one-tree": "One tree that stands for a model, next to CART of the same size",
     "paper-choices": "What the choices are worth that the paper leaves open",
     "predict": "Seconds to predict, next to a random forest",
     "regression": "Regression next to rivals, and how far exact sums reach",
@@ -26,4 +28,5 @@ STUDIES = {
     "sums-agreement": "Our posterior over sums of trees against stochtree's, under one prior",
     "sums-speed": "CPU seconds of sums of trees, next to boosters",
     "temperatures": "What one fit for all temperatures could share",
+    "torchgfn": "torchgfn's objectives on trees, held against the sum over all of them",
 }

@@ -6,8 +6,6 @@ Torch takes a while to import, so it is imported when the engine runs, not with 
 from __future__ import annotations
 
 import math
-import os
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
 from dtgfn._support.budgets import Allowance
 from dtgfn._support.forks import was_forked
 from dtgfn._support.memory import allowed_memory, read_memory_budget
+from dtgfn._support.parallel import count_threads
 from dtgfn.engines.contract import PREPARING, Run
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
 from dtgfn.engines.gfn.settings import (
@@ -33,7 +33,7 @@ from dtgfn.engines.gfn.settings import (
 from dtgfn.engines.referee import judge_draws
 from dtgfn.posterior.importance_weights import effective_sample_size, evidence_estimate
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
-from dtgfn.trees.batch import TreeBatch, canonical_keys
+from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees
 from dtgfn.trees.score import Rows, Score, merge_rows
 
 if TYPE_CHECKING:
@@ -131,10 +131,24 @@ class GfnEngine:
 
     def infer(self, rows: Rows, score: Score, run: Run, options: GfnOptions) -> TreePosterior:
         """Train a GFlowNet, and draw trees from it."""
+        check_torch()
         return infer_gfn(rows, score, run, options)
 
 
 ENGINE = GfnEngine()
+
+
+def check_torch() -> None:
+    """Refuse to go on without PyTorch, before anything is compiled or read."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "The GFlowNet needs PyTorch: pip install 'dtgfn[gfn]' (for the small CPU build, "
+            "install torch first as PyTorch's 'Get "
+            "started' page says for CPU); inference='exact', 'smc' and 'mcmc' and sums of trees "
+            "need none."
+        ) from error
 
 
 def infer_gfn(
@@ -170,7 +184,7 @@ def infer_gfn(
     allowance, options = Allowance(run.time_budget), GfnOptions() if options is None else options
     settings, rng = options.settings, np.random.default_rng(run.random_state)
     network_seed, train_seed = (int(seed) for seed in rng.integers(0, 2**31, size=2))
-    threads = run.n_jobs or os.cpu_count() or 1
+    threads = count_threads(run.n_jobs)
     # The fixed order's network is small: more threads would wait for each other.
     torch_jobs = threads if settings.leaf_order == "free" or settings.device != "cpu" else 1
     merged = merge_rows(rows)
@@ -243,7 +257,7 @@ def begin(
 
 def seconds_until(deadline: float) -> float | None:
     """Seconds until the clock shows this; None if it never will."""
-    return None if deadline == math.inf else max(deadline - time.monotonic(), 0.0)
+    return None if deadline == math.inf else max(deadline - clock.monotonic(), 0.0)
 
 
 def draw_posterior(
@@ -256,15 +270,14 @@ def draw_posterior(
     allowance: Allowance,
 ) -> TreePosterior:
     """Draw trees from the trained policy and weigh them."""
-    sampler, begun = policy.sampler, time.monotonic()
+    sampler, begun = policy.sampler, clock.monotonic()
     draws = sampler.draw(run.n_trees, rng)
     n_drawn = len(draws.trees)
-    seconds = {"training_seconds": training.seconds, "draw_seconds": time.monotonic() - begun}
+    seconds = {"training_seconds": training.seconds, "draw_seconds": clock.monotonic() - begun}
     log_weight = draws.log_weight(score.temperature)
     log_evidence, error = evidence_estimate(log_weight)
     floor, ceiling = sampler.bounds()
     log_evidence = min(log_evidence, ceiling)
-    best = best_known(sampler, training)
     known = math.isfinite(floor)  # by the row sets it has met, which are more than a referee's
     trained = training_diagnostics(sampler, training, draws, rng)
     sampler.deadline = math.inf
@@ -299,7 +312,7 @@ def draw_posterior(
         column=run.column,
         n_columns=run.n_columns,
         engine="gfn",
-        best=best,
+        also_known=also_known(sampler, training),
         log_z_floor=floor,
         solution=policy,
         diagnostics=diagnostics,
@@ -383,20 +396,16 @@ def proven_bounds(floor: float, ceiling: float) -> dict[str, float]:
     return bounds
 
 
-def best_known(sampler: Sampler, training: Training) -> tuple[TreeBatch, float] | None:
-    """Return the best tree that training has met, and its log R."""
-    best = sampler.best_known()
-    if training.best_tree is not None and training.best_log_reward is not None:
-        drawn = training.best_tree, training.best_log_reward
-        if best is None or drawn[1] > best[1] + 1e-9 * abs(best[1]):  # more than rounding
-            best = drawn
-    return best
+def also_known(sampler: Sampler, training: Training) -> TreeBatch | None:
+    """Return the best trees that training has met."""
+    met = [tree for tree in (sampler.best_known(), training.best_tree) if tree is not None]
+    return stack_trees(met) if met else None
 
 
 def drawing_deadline(stopped_because: str, allowance: Allowance) -> float:
     """When drawing has to be done: shortly before the time is over, or after a moment."""
     if stopped_because == "interrupted":
-        return time.monotonic() + INTERRUPTED
+        return clock.monotonic() + INTERRUPTED
     return allowance.deadline(DRAWN, at_least=LEAST_DRAWING)
 
 

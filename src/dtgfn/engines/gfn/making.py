@@ -13,7 +13,6 @@ from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
 from dtgfn.engines.gfn.free.free_sampler import FreeSampler
 from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import Settings
-from dtgfn.engines.referee import compile_referee
 from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph, limits_for
 from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.trees.node_terms import two_rows
@@ -87,7 +86,6 @@ class Maker:
         paths = small.rollout(2, self.settings.epsilon, rng)
         small.residuals([small.retrace(paths.trees, rng)], True)
         small.draw(2, rng)
-        compile_referee(rows, self.score, self.run)
 
 
 def find_device(name: str) -> str:

@@ -9,7 +9,6 @@ is; they cannot show a mode that it never draws.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 import torch
 from scipy.special import logsumexp
 
+from dtgfn._support import clock
 from dtgfn._support.progress import Progress, silent
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
 from dtgfn.engines.gfn.checkpoint import Saver
@@ -159,7 +159,7 @@ class _Clock:
     def __init__(self, state: TrainState, budget: float | None, used: float) -> None:
         self.state = state
         self.budget = budget
-        self._origin = time.monotonic() - used
+        self._origin = clock.monotonic() - used
         self._earlier = state.seconds - used  # by runs that this budget is not for
 
     @property
@@ -171,14 +171,14 @@ class _Clock:
     def evaluation_deadline(self) -> float:
         """When an evaluation that begins now has taken its share of the time."""
         share = math.inf if self.budget is None else EVALUATION_SHARE * self.budget
-        return time.monotonic() + share
+        return clock.monotonic() + share
 
     def tick(self) -> None:
-        self.state.seconds = self._earlier + time.monotonic() - self._origin
+        self.state.seconds = self._earlier + clock.monotonic() - self._origin
 
     @property
     def time_share(self) -> float:
-        elapsed = time.monotonic() - self._origin
+        elapsed = clock.monotonic() - self._origin
         return 0.0 if self.budget is None else _share(elapsed, self.budget)
 
     @property
@@ -343,7 +343,7 @@ def evaluate(state: TrainState, deadline: float = math.inf) -> None:
         "epsilon": state.epsilon,
         "log_z": float(state.sampler.log_z.detach()),
         **weight_summary(log_weight),
-        "best_log_reward": max(_best_drawn(state), state.sampler.best_log_reward),
+        "best_log_reward": _best_drawn(state),
         "n_skipped": state.n_skipped,
     }
     state.losses = []

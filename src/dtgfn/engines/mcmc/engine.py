@@ -20,7 +20,7 @@ from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run, check_table_m
 from dtgfn.engines.convergence import effective_draws, split_r_hat
 from dtgfn.engines.mcmc.chain import INTERVAL, RECORDED, Walk, start_walk
 from dtgfn.engines.mcmc.moves import MOVES
-from dtgfn.engines.referee import compile_referee, judge_draws
+from dtgfn.engines.referee import judge_draws
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, uses_columns
 from dtgfn.trees.level_order import as_batch
@@ -114,7 +114,7 @@ def infer_mcmc(
     if options.n_steps is None and run.time_budget is None:
         raise ValueError("n_steps=None runs until time_budget ends; give one of them.")
     run.progress(PREPARING, 0.0)
-    compile_loops(rows, score, run)
+    compile_loops(rows, score)
     run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
     allowance, deadline = Allowance(run.time_budget), Deadline(run.time_budget)
@@ -148,18 +148,17 @@ def infer_mcmc(
         column=run.column,
         n_columns=run.n_columns,
         engine="mcmc",
-        best=(best_tree(walks, table), max(float(walk.record.best[0]) for walk in walks)),
+        also_known=best_tree(walks, table),
         diagnostics={**diagnostics, **ruling},
         history=make_history(walks),
     )
 
 
-def compile_loops(rows: Rows, score: Score, run: Run) -> None:
+def compile_loops(rows: Rows, score: Score) -> None:
     """Make a step on two rows, so that all loops are compiled."""
     table, halted = make_node_table(two_rows(rows), score), Deadline(None).halted
     for _ in start_walk(table, np.uint64(0), 4).chunks(1, halted):
         pass
-    compile_referee(rows, score, run)
 
 
 def run_chains(walks: list[Walk], n_steps: int | None, deadline: Deadline, run: Run) -> None:

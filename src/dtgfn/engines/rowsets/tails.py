@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Interruptible, Runner, run_at_once
 from dtgfn.engines.rowsets.graph import Edges, RowSets, expand, sum_rows
-from dtgfn.engines.rowsets.one_level import list_cuts, make_cut_buffer
+from dtgfn.engines.rowsets.one_level import CutBuffer, list_cuts, make_cut_buffer
 from dtgfn.engines.rowsets.problem import Loops, Problem
 from dtgfn.engines.rowsets.two_levels import load_set, make_pairs, sum_first_cuts, value_sides
 from dtgfn.trees.batch import TreeBatch
@@ -33,7 +33,9 @@ Splits = dict[tuple[int, ...], tuple[int, int]]
 class Values:
     """What is known of K row sets with the same number of levels left.
 
-    log_z, log_max [K]; size [K, L]: P(number of splits); absent [K, G]: P(column is not used).
+    log_z [K]; log_max [K]: log weight of the most probable tree, with all that part the rows alike
+    (a cut weighs as many as its thresholds, as it does in the sum); size [K, L]: P(number of
+    splits); absent [K, G]: P(column is not used).
     """
 
     log_z: Floats
@@ -243,18 +245,27 @@ def best_last_split(problem: Problem, this: RowSets, depth: int) -> tuple[int, i
 
     No row sets are made of the children, which on a long table with many cuts take gigabytes.
     """
-    cuts = make_cut_buffer(problem.loops, problem.max_cuts)
-    number, stop, _, reference = list_cuts(this.bits[0], depth, problem.loops, cuts, False)
+    given = (this.bits[0], depth, problem.max_cuts, problem.loops)
+    cuts, number, stop, reference = list_last_cuts(*given)
     if number == 0:
         return None
-    single = cuts.weight[:number] / (cuts.high[:number] - cuts.low[:number])
     with np.errstate(divide="ignore"):  # what is nothing beside the best may be zero
-        weight, stop = reference + np.log(single), reference + float(np.log(stop))
+        weight, stop = reference + np.log(cuts.weight[:number]), reference + float(np.log(stop))
     best = first_best(weight)
     if weight[best] <= stop + 1e-12 * abs(stop):
         return None
     cut = (int(cuts.low[best]) + int(cuts.high[best]) - 1) // 2
     return int(problem.feature[cuts.feature[best]]), cut
+
+
+@njit(cache=True, nogil=True)
+def list_last_cuts(
+    bits: UInt64s, depth: int, max_cuts: int, loops: Loops
+) -> tuple[CutBuffer, int, float, float]:
+    """List the cuts of a row set whose children are leaves; see ``list_cuts``."""
+    cuts = make_cut_buffer(loops, max_cuts)
+    number, stop, _, reference = list_cuts(bits, depth, loops, cuts, False)
+    return cuts, number, stop, reference
 
 
 def middle_split(problem: Problem, edges: Edges, chosen: int) -> tuple[int, int]:
@@ -271,6 +282,7 @@ def best_edge(
         return None
     weight = np.empty(edges.feature.size)
     edge_log_weights(0, 1, edges, children.log_max, depth, problem.loops, weight)
+    weight += np.log(edges.high - edges.low)
     stop = log_stop_weights(problem, sets, depth, np.array([True]), run_at_once)[0]
     best = first_best(weight)
     # Rounding must not turn a tie into a needless split.

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.problem import Loops
 
@@ -29,7 +29,7 @@ class Pairs(NamedTuple):
     multiplicity: Floats  # [U] thresholds that make the cut
     left: Floats  # [G, U] sum over second cuts in the left child, by column of the second cut
     right: Floats  # [G, U]
-    best_left: Floats  # [U]
+    best_left: Floats  # [U] the greatest of its terms
     best_right: Floats  # [U]
     z_left: Floats  # [U] sum over all trees on the left side of a first cut (see value_sides)
     z_right: Floats  # [U]
@@ -43,7 +43,7 @@ class Pairs(NamedTuple):
     plane_value: Int32s  # [PLANES]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def make_pairs(loops: Loops, max_cuts: int, n_groups: int) -> Pairs:
     """Return scratch for any row set with at most ``max_cuts`` cuts."""
     n_features, n_rows = loops.ranks.shape
@@ -70,7 +70,7 @@ def make_pairs(loops: Loops, max_cuts: int, n_groups: int) -> Pairs:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def number_cuts(s: int, loops: Loops, pairs: Pairs) -> int:
     """Number the cuts of the row set in ``pairs.rows[:s]``; return how many there are."""
     n_features = loops.ranks.shape[0]
@@ -108,7 +108,7 @@ def number_cuts(s: int, loops: Loops, pairs: Pairs) -> int:
     return n_cuts
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@njit(**INNER, fastmath={"reassoc", "nsz", "contract"})
 def pair_same_feature(a: int, b: int, total: int, own: int, value: Floats, pairs: Pairs) -> None:
     """Add the second cuts on the feature of the first: cuts a..b-1 against each other."""
     prefix, multiplicity = pairs.prefix, pairs.multiplicity
@@ -118,17 +118,17 @@ def pair_same_feature(a: int, b: int, total: int, own: int, value: Floats, pairs
         into, best = 0.0, 0.0
         for h in range(a, i):
             between = value[prefix[i] - prefix[h]]
-            inner = value[prefix[h]] * between
-            outer = between * right_of_i
-            into += multiplicity[h] * inner
+            inner = multiplicity[h] * (value[prefix[h]] * between)
+            outer = multiplicity[i] * (between * right_of_i)
+            into += inner
             best = max(best, inner)
-            right[h] += multiplicity[i] * outer
+            right[h] += outer
             pairs.best_right[h] = max(pairs.best_right[h], outer)
         left[i] += into
         pairs.best_left[i] = max(pairs.best_left[i], best)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@njit(**INNER, fastmath={"reassoc", "nsz", "contract"})
 def pair_two_features(
     a: int, b: int, c: int, d: int, total: int, f: int, g: int, value: Floats, pairs: Pairs
 ) -> None:
@@ -157,14 +157,14 @@ def pair_two_features(
             ll = corner[h]
             v_ll, v_lr = value[ll], value[left_of_i - ll]
             v_rl, v_rr = value[prefix[h] - ll], value[beyond_i - prefix[h] + ll]
-            left_cut, right_cut = v_ll * v_lr, v_rl * v_rr
-            low_cut, high_cut = v_ll * v_rl, v_lr * v_rr
-            into_left += multiplicity[h] * left_cut
-            into_right += multiplicity[h] * right_cut
+            left_cut, right_cut = multiplicity[h] * (v_ll * v_lr), multiplicity[h] * (v_rl * v_rr)
+            low_cut, high_cut = times * (v_ll * v_rl), times * (v_lr * v_rr)
+            into_left += left_cut
+            into_right += right_cut
             best_left = max(best_left, left_cut)
             best_right = max(best_right, right_cut)
-            left_g[h] += times * low_cut
-            right_g[h] += times * high_cut
+            left_g[h] += low_cut
+            right_g[h] += high_cut
             best_left_g[h] = max(best_left_g[h], low_cut)
             best_right_g[h] = max(best_right_g[h], high_cut)
         pairs.left[g, i] += into_left
@@ -173,7 +173,7 @@ def pair_two_features(
         pairs.best_right[i] = max(pairs.best_right[i], best_right)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def count_jointly(
     s: int, f: int, g: int, height: int, width: int, loops: Loops, pairs: Pairs
 ) -> None:
@@ -264,7 +264,7 @@ def pair_single_cuts(
     pairs.best_right[h] = max(pairs.best_right[h], high_cut)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def sum_pairs(s: int, total: int, n_cuts: int, loops: Loops, pairs: Pairs) -> None:
     """Fill the sums over second cuts for every first cut of the row set."""
     n_features = loops.ranks.shape[0]
@@ -299,7 +299,7 @@ def sum_pairs(s: int, total: int, n_cuts: int, loops: Loops, pairs: Pairs) -> No
             pair_two_features(a, b, c, d, total, loops.group[f], loops.group[g], value, pairs)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def load_set(bits: UInt64s, loops: Loops, pairs: Pairs) -> tuple[int, int, int]:
     """Number a row set's cuts and sum over their pairs; return its rows, packed count and cuts."""
     s = rows_of(bits, pairs.rows)
@@ -311,7 +311,7 @@ def load_set(bits: UInt64s, loops: Loops, pairs: Pairs) -> tuple[int, int, int]:
     return s, total, n_cuts
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def value_sides(total: int, n_cuts: int, split: float, loops: Loops, pairs: Pairs) -> float:
     """Fill Z of both sides of every first cut and return Z of the set; one column only."""
     z = loops.table.value[total]
@@ -323,7 +323,7 @@ def value_sides(total: int, n_cuts: int, split: float, loops: Loops, pairs: Pair
     return z
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def sum_first_cuts(
     total: int, split: float, loops: Loops, pairs: Pairs, size: Floats, absent: Floats
 ) -> tuple[float, float]:
@@ -354,7 +354,7 @@ def sum_first_cuts(
             size[3] += times * s_left * s_right
             best_left = max(m_left, split * pairs.best_left[u])
             best_right = max(m_right, split * pairs.best_right[u])
-            best = max(best, split * best_left * best_right)
+            best = max(best, times * best_left * best_right)
             for g in range(n_groups):
                 if g != own:
                     without_left = max(z_left - split * pairs.left[g, u], m_left)

@@ -15,7 +15,7 @@ from dtgfn._support.checks import check_count, check_integer
 from dtgfn._support.memory import read_memory_budget
 from dtgfn._support.parallel import ChunkSize, Deadline, count_threads, run_round_robin
 from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run, check_table_memory
-from dtgfn.engines.referee import compile_referee, judge_draws
+from dtgfn.engines.referee import judge_draws
 from dtgfn.engines.smc.sweep import (
     Sweep,
     log_mean_exp,
@@ -118,7 +118,7 @@ def infer_smc(
     if options.n_sweeps is None and run.time_budget is None:
         raise ValueError("n_sweeps=None runs until time_budget ends; give one of them.")
     run.progress(PREPARING, 0.0)
-    compile_loops(rows, score, run)
+    compile_loops(rows, score)
     run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
     allowance, deadline = Allowance(run.time_budget), Deadline(run.time_budget)
@@ -152,18 +152,17 @@ def infer_smc(
         column=run.column,
         n_columns=run.n_columns,
         engine="smc",
-        best=(best, max(max(stream.best, default=-math.inf) for stream in streams)),
+        also_known=best,
         diagnostics={**diagnostics, **ruling},
         history=make_history(streams),
     )
 
 
-def compile_loops(rows: Rows, score: Score, run: Run) -> None:
+def compile_loops(rows: Rows, score: Score) -> None:
     """Run a sweep on two rows, so that all loops are compiled."""
     table = make_node_table(two_rows(rows), score)
     for _ in Stream(table, np.random.default_rng(0), 1, 1).chunks(1, Deadline(None)):
         pass
-    compile_referee(rows, score, run)
 
 
 @dataclass

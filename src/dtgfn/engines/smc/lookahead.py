@@ -15,12 +15,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn._support.parallel import Flag
 from dtgfn.trees.leaf_models import add_row, log_marginal, row_mass
-from dtgfn.trees.node_terms import INNER, NodeTable, code_ranges, split_term
+from dtgfn.trees.node_terms import NodeTable, code_ranges, split_term
 
 UNIFORM_SHARE = 0.05
 

@@ -12,20 +12,19 @@ Teh 2013; Del Moral 2004).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn._support.parallel import ChunkSize, Deadline, Flag
 from dtgfn.engines.smc.lookahead import Choices, draw_choice, look_ahead, make_choices
 from dtgfn.trees.node_terms import (
-    INNER,
     NodeTable,
     most_nodes,
     partition_rows,
@@ -296,11 +295,11 @@ class Sweep:
         given = (new_node.view(np.uint8), unfinished[by_name], uniform, self.keys)
         position = 0
         while position < len(unfinished):
-            begun = time.monotonic()
+            begun = clock.monotonic()
             position, cells = decide(
                 position, self.chunk.size, *given, self.table, self.particles, self.work
             )
-            seconds = time.monotonic() - begun
+            seconds = clock.monotonic() - begun
             self.chunk.adapt(cells, seconds)
             # The first chunk of all is one look at all rows and columns.
             self.root_seconds = self.root_seconds or seconds

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.parallel import ChunkSize, Flag
 from dtgfn.engines.sums.node_choice import Choice, SumTable
@@ -84,7 +84,7 @@ class SumChain:
         work = make_workspace(self.setup)
         setup, per_sweep = self.setup, self.setup.n_sums * self.setup.n_summed
         while (n_sweeps is None or self.sweeps < n_sweeps) and not halted[0]:
-            begun, left, before = time.monotonic(), self.chunk.size, self._trees_done(per_sweep)
+            begun, left, before = clock.monotonic(), self.chunk.size, self._trees_done(per_sweep)
             while left > 0 and (n_sweeps is None or self.sweeps < n_sweeps):
                 sweeps, done = self.sweeps, self._trees_done(per_sweep)
                 advance(
@@ -94,7 +94,7 @@ class SumChain:
                 left -= self._trees_done(per_sweep) - done
                 if self.sweeps > sweeps and self.sweeps % self.interval == 0:
                     self.record()
-            self.chunk.adapt(self._trees_done(per_sweep) - before, time.monotonic() - begun)
+            self.chunk.adapt(self._trees_done(per_sweep) - before, clock.monotonic() - begun)
             yield True
 
     def _trees_done(self, per_sweep: int) -> int:

@@ -16,9 +16,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
+from dtgfn._support.compiled import INNER, njit
 
 COUNT, PRECISION, PULL = 0, 1, 2  # what a bin of a histogram holds
 STOP = -1
@@ -85,7 +85,7 @@ def add_histogram(
             cell[PULL] += pull
 
 
-@njit(cache=True, nogil=True, fastmath=ANY_ORDER)
+@njit(**INNER, fastmath=ANY_ORDER)
 def weigh_cuts(
     histogram: Floats, low: int, high: int, total: Floats, variance: float, choice: Choice
 ) -> float:
@@ -113,7 +113,7 @@ def weigh_cuts(
     return top
 
 
-@njit(cache=True, nogil=True, fastmath=ANY_ORDER)
+@njit(**INNER, fastmath=ANY_ORDER)
 def multiply_and_add(weight: Floats, factor: Floats) -> float:
     """Multiply weights by factors, in place; return their sum."""
     part = 0.0
@@ -123,7 +123,7 @@ def multiply_and_add(weight: Floats, factor: Floats) -> float:
     return part
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def weigh_feature(
     histogram: Floats, bins: int, total: Floats, variance: float, choice: Choice, weight: Floats
 ) -> tuple[int, float]:
@@ -146,7 +146,7 @@ def weigh_feature(
     return high - low, top + math.log(multiply_and_add(weight[part], choice.factor[part]))
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def exponentiate(exponent: Floats, top: float, power: Floats, bits: Int64s, out: Floats) -> None:
     """Write exp(exponent - top) to out, to eleven digits, on vectors: libm's takes one at a time.
 
@@ -210,7 +210,7 @@ def weigh_node(
     return choice.total[0]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def draw_choice(
     depth: int,
     active: Int32s,

@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from dtgfn._support.compiled import njit
 
 TERMS = 16
 SMALL = 1e-2  # below it the closed forms lose digits, and their series do not

@@ -18,9 +18,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.sums.node_choice import PRECISION, PULL, SumTable
 from dtgfn.engines.sums.polya_gamma import draw_polya_gamma
 from dtgfn.engines.sums.tree_draw import LEAF, GrownTree, Scratch, locate_rows, redraw_tree
@@ -78,7 +78,7 @@ class RowState(NamedTuple):
     total: Floats
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def set_numbers(forest: Forest, target: Target, rows: RowState) -> None:
     """Precisions of numbers."""
     noise = forest.numbers[NOISE]
@@ -87,7 +87,7 @@ def set_numbers(forest: Forest, target: Target, rows: RowState) -> None:
         rows.linear[i] = rows.precision[i] * target.number[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def set_class(
     forest: Forest, target: Target, s: int, rows: RowState, rng: np.random.Generator
 ) -> None:
@@ -114,7 +114,7 @@ def set_class(
         rows.linear[i] = weight * side - precision * base
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def load_tree(forest: Forest, s: int, m: int, tree: GrownTree) -> None:
     """Copy a tree into the working memory."""
     size = forest.size[s, m]
@@ -125,7 +125,7 @@ def load_tree(forest: Forest, s: int, m: int, tree: GrownTree) -> None:
         tree.left[node] = forest.left[s, m, node]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def store_tree(
     tree: GrownTree, forest: Forest, s: int, m: int, rows: RowState, rng: np.random.Generator
 ) -> None:
@@ -152,7 +152,8 @@ def store_tree(
             forest.fit[s, row] = rows.others[row] + value
             rows.total[row] = value if m == 0 else rows.total[row] + value
     if m == forest.size.shape[1] - 1:
-        forest.fit[s] = rows.total
+        for i in range(rows.total.shape[0]):
+            forest.fit[s, i] = rows.total[i]
 
 
 class Moves(NamedTuple):
@@ -171,7 +172,7 @@ class Workspace(NamedTuple):
     scratch: Scratch
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def update_tree(
     forest: Forest,
     s: int,
@@ -230,7 +231,7 @@ def log_likelihood(forest: Forest, target: Target, stretch: float) -> float:
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def log_scale_prior(variance: float, prior: Prior) -> float:
     """Log density of the leaf scale's logarithm, up to a constant: half-t, and its volume."""
     freedom = prior.freedom
@@ -238,7 +239,7 @@ def log_scale_prior(variance: float, prior: Prior) -> float:
     return 0.5 * math.log(variance) - 0.5 * (freedom + 1.0) * math.log1p(ratio)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def stretch_leaves(
     forest: Forest, target: Target, prior: Prior, step: float, rng: np.random.Generator
 ) -> None:
@@ -255,11 +256,16 @@ def stretch_leaves(
     gain -= log_scale_prior(numbers[VARIANCE], prior)
     if math.log(max(rng.random(), 1e-300)) < gain:
         numbers[VARIANCE] *= factor * factor
-        forest.value[:] *= factor
-        forest.fit[:] *= factor
+        # loops: whole arrays take seconds to compile
+        for s in range(forest.fit.shape[0]):
+            for i in range(forest.fit.shape[1]):
+                forest.fit[s, i] *= factor
+            for m in range(forest.size.shape[1]):
+                for node in range(forest.value.shape[2]):
+                    forest.value[s, m, node] *= factor
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def draw_scale(forest: Forest, prior: Prior, rng: np.random.Generator) -> None:
     """Move the leaf scale given all leaves, by a random walk of its logarithm."""
     if prior.fixed_scale:
@@ -283,7 +289,7 @@ def draw_scale(forest: Forest, prior: Prior, rng: np.random.Generator) -> None:
     forest.numbers[VARIANCE] = variance
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def draw_noise(forest: Forest, target: Target, prior: Prior, rng: np.random.Generator) -> None:
     """Draw the noise variance given the fit."""
     if prior.fixed_noise:

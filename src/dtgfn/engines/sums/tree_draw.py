@@ -18,9 +18,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.sums.node_choice import (
     COUNT,
     PRECISION,
@@ -65,7 +65,7 @@ class Scratch(NamedTuple):
     flag: Int32s  # [columns]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def choose_features(
     feature: Int32s,
     size: int,
@@ -94,7 +94,7 @@ def choose_features(
     return n_active
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def part_rows(tree: GrownTree, node: int, table: SumTable) -> int:
     """Bring the rows that go left at a split to the front of its segment; return their end."""
     order, feature, cut = tree.order, tree.feature[node], tree.cut[node]
@@ -107,7 +107,7 @@ def part_rows(tree: GrownTree, node: int, table: SumTable) -> int:
     return middle
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def place_children(tree: GrownTree, node: int, middle: int) -> None:
     """Give the children of a split their rows and depth."""
     left = tree.left[node]
@@ -130,7 +130,7 @@ def add_sums(tree: GrownTree, node: int, row_precision: Floats, row_pull: Floats
     tree.sums[node, PULL] = pull
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _child_histograms(
     tree: GrownTree,
     node: int,
@@ -243,7 +243,7 @@ def walk_tree(
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def n_columns_used(tree: GrownTree, table: SumTable, flag: Int32s) -> int:
     """How many columns a tree uses; ``flag`` [columns] is scratch."""
     flag[:] = 0
@@ -256,7 +256,7 @@ def n_columns_used(tree: GrownTree, table: SumTable, flag: Int32s) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def copy_without(tree: GrownTree, pruned: int, out: GrownTree) -> int:
     """Copy a tree, but nothing below node ``pruned``; return where that node is in the copy."""
     where = 0
@@ -281,7 +281,8 @@ def copy_without(tree: GrownTree, pruned: int, out: GrownTree) -> int:
             out.left[first], out.left[first + 1] = tree.left[source], tree.left[source] + 1
             out.size[0] += 2
         node += 1
-    out.order[:] = tree.order
+    for r in range(tree.order.shape[0]):
+        out.order[r] = tree.order[r]
     return where
 
 
@@ -296,7 +297,7 @@ def locate_rows(tree: GrownTree, table: SumTable) -> None:
             place_children(tree, node, part_rows(tree, node, table))
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def redraw_tree(
     tree: GrownTree,
     fresh: GrownTree,

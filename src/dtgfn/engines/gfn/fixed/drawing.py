@@ -8,12 +8,12 @@ last of them where everything is known already.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Bools, Int64s, UInt64s
 from dtgfn._support.parallel import ChunkSize
 from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
@@ -96,18 +96,18 @@ def draw_trees(
     """
     graph = flows.graph
     floor_before, flow = graph.bounds()[0], float(graph.levels[0].flow[0])
-    share = max(deadline - time.monotonic(), 0.0) / (2 + len(DRAWN_AGAIN))
+    share = max(deadline - clock.monotonic(), 0.0) / (2 + len(DRAWN_AGAIN))
     most_new = math.inf
-    draws = draw_in_time(flows, rows, n_trees, rng, most_new, time.monotonic() + 2 * share)
+    draws = draw_in_time(flows, rows, n_trees, rng, most_new, clock.monotonic() + 2 * share)
     found_open = open_share(graph, draws, flow, floor_before)
     for again in DRAWN_AGAIN:
         if not (may_drop and below_floor(graph, draws)):
             break
         flows.optimism.drop()
         most_new = again
-        draws = draw_in_time(flows, rows, n_trees, rng, most_new, time.monotonic() + share)
+        draws = draw_in_time(flows, rows, n_trees, rng, most_new, clock.monotonic() + share)
     n_missing = n_trees - len(draws.trees)
-    if n_missing > 0 and time.monotonic() < deadline:
+    if n_missing > 0 and clock.monotonic() < deadline:
         rest = draw_in_time(flows, rows, n_missing, rng, most_new, deadline)
         more = join_draws([draws, rest])
         draws = draws if may_drop and below_floor(graph, more) else more
@@ -134,8 +134,8 @@ def draw_in_time(
     n_at_once = min(max(ROWS_AT_ONCE // len(rows.target), FEWEST), n_trees)
     half, parts = deadline, list[Paths]()
     if n_at_once < n_trees and deadline < math.inf:
-        half = 0.5 * (time.monotonic() + deadline)
-    while n_trees > 0 and (not parts or time.monotonic() < half):
+        half = 0.5 * (clock.monotonic() + deadline)
+    while n_trees > 0 and (not parts or clock.monotonic() < half):
         size = min(n_at_once, n_trees)
         some = draw_paths(flows, size, rng, most_new=most_new, deadline=half, evenly=True)
         parts.append(some)
@@ -290,8 +290,8 @@ def parts_in_time(tree: Int64s, row_set: Int64s, deadline: float) -> Iterator[In
     at = int(np.unique(row_set[rank == rank.min()]).size)
     yield by_chance[:at]
     chunk = ChunkSize()
-    while at < by_chance.size and (begun := time.monotonic()) < deadline:
+    while at < by_chance.size and (begun := clock.monotonic()) < deadline:
         part = by_chance[at : at + chunk.size]
         yield part
         at += part.size
-        chunk.adapt(part.size, time.monotonic() - begun)
+        chunk.adapt(part.size, clock.monotonic() - begun)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.parallel import Runner, run_at_once
 from dtgfn.engines.gfn.fixed.drawing import Findings, draw_trees
@@ -137,13 +137,13 @@ class FixedSampler:
         """
         graph = self.graph
         place = next_to_pair(graph, self.paired)
-        if place is None or time.monotonic() > self.deadline:
+        if place is None or clock.monotonic() > self.deadline:
             return
         depth, node = place
         self.paired[depth].add(node)
         level, most = graph.levels[depth], MOST_PAIRS if depth == 0 else FEW_PAIRS
         # With very many columns the products alone would take all the time that training has.
-        now = time.monotonic()
+        now = clock.monotonic()
         until = now + PAIRED * (self.deadline - now)
         wanted = find_pairs(level.sets.bits[node], graph.problem.loops, most, until)
         if len(wanted) == 0:
@@ -211,22 +211,22 @@ class FixedSampler:
             value = paths.log_pf + (reward - paths.log_reward) / score.temperature
         return np.where(np.isneginf(reward) | np.isneginf(paths.log_pf), -np.inf, value)
 
-    def best_known(self) -> tuple[TreeBatch, float]:
-        """Return the best tree known, a batch of one, and its log R; what it passes is expanded."""
+    def best_known(self) -> TreeBatch:
+        """Return the most probable tree known, a batch of one; what it passes is expanded."""
 
         def expand(depth: int, nodes: Int64s) -> int:
             return self.flows.expand_in_time(depth, nodes, self.deadline)
 
         tree = best_known_tree(self.graph, expand)
         self.flows.forget_touched()
-        return tree, float(log_reward(tree, self.rows, self.graph.problem.score)[0])
+        return tree
 
     # How far it is.
 
     @property
-    def best_log_reward(self) -> float:
-        """Log R of the best tree known."""
-        return float(self.graph.levels[0].best[0]) * self.graph.problem.score.temperature
+    def best_log_mass(self) -> float:
+        """Log R^(1/temperature) of the most probable tree known and those equivalent to it."""
+        return float(self.graph.levels[0].best[0])
 
     def bounds(self) -> tuple[float, float]:
         """What log Z is at least and at most, by the row sets known now."""

@@ -14,10 +14,10 @@ import math
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor, nn
 
 from dtgfn._support.arrays import Float32s, Floats
+from dtgfn._support.compiled import njit
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaf_models import log_marginal, row_mass
 
@@ -75,8 +75,8 @@ class ResidualNetwork(nn.Module):
 
 @njit(cache=True, nogil=True)
 def network_input(
-    sums: Floats | Float32s,
-    lookahead: Floats | Float32s,
+    sums: Floats,
+    lookahead: Floats,
     levels_left: int,
     everything: float,
     loops: Loops,

@@ -13,9 +13,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
 from dtgfn.engines.rowsets.partial.cuts import IMPOSSIBLE, CutTable, find_cuts
 from dtgfn.engines.rowsets.partial.graph import PartialGraph

@@ -19,10 +19,10 @@ import math
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor, nn
 
 from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn.engines.gfn.fixed.estimates import FlowEstimates, child_inputs, node_inputs
 from dtgfn.engines.gfn.fixed.paths import Paths
 from dtgfn.engines.gfn.objectives import Residuals

@@ -176,11 +176,6 @@ class FreeSampler:
         depths[states.tree[goes], states.step[goes]] = trajectories.nodes.depth[states.node[goes]]
         return depths
 
-    @property
-    def best_log_reward(self) -> float:
-        """Minus infinity: nothing is known beyond the trees drawn."""
-        return -np.inf
-
     def best_known(self) -> None:
         """Nothing is known beyond the trees drawn."""
 

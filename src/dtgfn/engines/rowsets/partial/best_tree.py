@@ -47,10 +47,9 @@ def best_known_tree(graph: PartialGraph, expand: Callable[[int, Int64s], object]
 
 
 def best_through(graph: PartialGraph, depth: int, cuts: Int64s) -> Floats:
-    """Log weight of the best tree through each cut, as far as it is known."""
+    """Log weight of the best tree through each cut, all its thresholds, as far as it is known."""
     here, below = graph.levels[depth].cuts, graph.levels[depth + 1]
     child = here.child[cuts]
     known = (child >= 0) & ~np.isnan(below.flow[np.maximum(child, 0)])
     sides = np.where(known, below.best[np.maximum(child, 0)], here.best[cuts])
-    single = here.prior[cuts] - np.log(here.high[cuts] - here.low[cuts])
-    return np.asarray(single + sides.sum(axis=1))
+    return np.asarray(here.prior[cuts] + sides.sum(axis=1))

@@ -11,9 +11,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Float32s, Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.graph import RowSetTable, find_or_add, rows_of
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.engines.rowsets.two_levels import Pairs, load_set, make_pairs, value_sides
@@ -77,7 +77,7 @@ def look_ahead_by_table(
         write_cuts(start[node], s, total, split, depth, loops, pairs, cuts)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def write_cuts(
     at: int,
     s: int,
@@ -125,7 +125,7 @@ def write_cuts(
             cuts.child[e, 0], cuts.child[e, 1] = -1, -1
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def sum_positions(at: int, s: int, f: int, loops: Loops, pairs: Pairs, cuts: CutTable) -> None:
     """Sum the rows left of each cut of a feature, and not of the cut before; set its thresholds.
 
@@ -174,7 +174,7 @@ def set_stop(nodes: Int64s, sums: Floats, log_prior: float, loops: Loops, stop: 
         stop[k] = stop_flow(sums[k], log_prior, loops)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def stop_flow(sums: Floats, log_prior: float, loops: Loops) -> float:
     """Log flow of stopping at sums [K]."""
     value = log_marginal(sums, loops.leaf)

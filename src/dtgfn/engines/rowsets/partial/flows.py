@@ -30,9 +30,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaf_models import log_partition_bound, row_mass
@@ -78,7 +78,7 @@ def sum_flows(
         top, best[node] = max(stop[node], rest[node]), stop[node]
         for e in range(start[node], start[node] + n_cuts[node]):
             value = cuts.prior[e]
-            best_here = cuts.prior[e] - math.log(cuts.high[e] - cuts.low[e])
+            best_here = cuts.prior[e]
             for side in range(2):
                 child = cuts.child[e, side]
                 if child >= 0 and not math.isnan(below_flow[child]):
@@ -107,6 +107,12 @@ def sum_flows(
 
 
 @njit(cache=True, nogil=True)
+def mass_of(sums: Floats, leaf: Any) -> float:
+    """Weight of the rows behind sums [K]."""
+    return row_mass(sums, leaf)
+
+
+@njit(**INNER)
 def cut_open(e: int, cuts: CutTable, below_flow: Floats, below_open: Floats) -> float:
     """Probability that a tree taking this cut passes a child nobody has expanded."""
     either, both = 0.0, 1.0
@@ -119,7 +125,7 @@ def cut_open(e: int, cuts: CutTable, below_flow: Floats, below_open: Floats) -> 
     return either - both  # not 1 - product: what is left open may be far below rounding
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def correct_by_neighbours(
     first: int,
     number: int,
@@ -145,7 +151,7 @@ def correct_by_neighbours(
         begin = end
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def fill_feature(
     first: int,
     begin: int,
@@ -181,27 +187,27 @@ def fill_feature(
         u += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def is_known(e: int, side: int, cuts: CutTable, below_flow: Floats) -> bool:
     """Whether the child has been looked at."""
     child = cuts.child[e, side]
     return child >= 0 and not math.isnan(below_flow[child])
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def error_at(e: int, side: int, cuts: CutTable, below_flow: Floats) -> float:
     """What look-ahead and network missed at a known child."""
     return below_flow[cuts.child[e, side]] - cuts.lookahead[e, side] - cuts.residual[e, side]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def log_add(a: float, b: float) -> float:
     """Log of the sum of two exponentials."""
     high, low = max(a, b), min(a, b)
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def log_splits(n_thresholds: float, depth: int, loops: Loops) -> float:
     """Log of x_d t_{d+1}^2: all trees with a split at the top, without their likelihood.
 
@@ -231,7 +237,7 @@ def log_below(n_thresholds: float, depth: int, loops: Loops) -> float:
     return below
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def log_ceiling(sums: Floats, leaf_value: float, log_split: float, loops: Loops) -> float:
     """Ceiling of log Z of a row set, by its sums [K], log m / temperature and ``log_splits``."""
     if log_split == -math.inf:

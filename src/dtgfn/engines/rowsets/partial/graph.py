@@ -35,6 +35,7 @@ from dtgfn.engines.rowsets.partial.cuts import (
 from dtgfn.engines.rowsets.partial.flows import (
     bound_flows,
     count_thresholds,
+    mass_of,
     set_ceilings,
     sum_flows,
 )
@@ -60,7 +61,6 @@ from dtgfn.engines.rowsets.partial.levels import (
 )
 from dtgfn.engines.rowsets.problem import Problem
 from dtgfn.engines.rowsets.tails import tail_values
-from dtgfn.trees.leaf_models import row_mass
 
 # Cuts of a table whose pairs are still summed: more would take a tenth of a second a row set.
 WIDEST_PAIRED = 6000
@@ -156,7 +156,7 @@ class PartialGraph:
     @property
     def total_mass(self) -> float:
         """Weight of all rows."""
-        return float(row_mass(self.levels[0].sums[0], self.problem.loops.leaf))
+        return float(mass_of(self.levels[0].sums[0], self.problem.loops.leaf))
 
     @property
     def n_bytes(self) -> float:

@@ -16,9 +16,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import njit
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.partial.flows import ROUNDING, log_below
 from dtgfn.engines.rowsets.partial.leaf_cuts import LeafScratch, list_leaf_cuts, make_leaf_scratch

@@ -10,9 +10,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import njit
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.problem import Loops

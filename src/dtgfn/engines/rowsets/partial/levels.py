@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import njit
 from dtgfn.engines.rowsets.graph import RowSetTable
 from dtgfn.engines.rowsets.partial.cuts import CutTable, empty_cuts
 from dtgfn.engines.rowsets.problem import Problem
@@ -48,7 +48,7 @@ class Level:
     flow : float64 [K]
         Log flow; nan until the node has been expanded.
     best : float64 [K]
-        Log weight of the best tree known on the row set.
+        Log weight of the best tree known on the row set, with all that part the rows alike.
     open : float64 [K]
         Probability that a tree drawn from here passes a child nobody has expanded; 0 only if there
         is no such child, however improbable.

@@ -14,14 +14,14 @@ numbers in the product are whole and few enough to be exact, so threads do not c
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Float32s, Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import njit
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaf_models import DirichletTerms, NormalTerms, log_marginal
@@ -107,7 +107,7 @@ def far_pairs(
     spread = np.sqrt(np.maximum(1.0 - mean**2, 1e-9))
     error = math.sqrt(float((y.astype(np.float64) ** 2).sum()))
     for begin in range(0, len(feature), BLOCK):
-        if begin and time.monotonic() > deadline:
+        if begin and clock.monotonic() > deadline:
             return
         some = slice(begin, begin + BLOCK)
         together = ((signs[:, some] * y[:, None]).T @ signs[:, begin:]).astype(np.float64)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.partial.flows import LEAST_OPEN, cut_open
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
@@ -128,7 +128,7 @@ def spread(
     return at[:n_found], found[:n_found], child[:n_children], followers[:n_children]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def weigh_cuts(
     first: int,
     number: int,
@@ -154,7 +154,7 @@ def weigh_cuts(
     return unknown, known
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def is_unknown(e: int, cuts: CutTable, below_flow: Floats) -> bool:
     """Whether one of the cut's children has not been looked at."""
     for side in range(2):
