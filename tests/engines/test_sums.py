@@ -14,9 +14,9 @@ from thoroughness import long_but
 from dtgfn.engines.contract import BudgetExceeded, Run
 from dtgfn.engines.sums import engine
 from dtgfn.engines.sums.engine import infer_sums
+from dtgfn.engines.sums.scales import Prior
 from dtgfn.engines.sums.settings import SumOptions
 from dtgfn.engines.sums.setup import linear_noise, make_setup
-from dtgfn.engines.sums.sweep import Prior
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.sum_prediction import SumPredictor
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf

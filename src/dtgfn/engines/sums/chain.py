@@ -11,22 +11,15 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.parallel import ChunkSize, Flag
-from dtgfn.engines.sums.node_choice import Choice, SumTable
-from dtgfn.engines.sums.sweep import (
-    NOISE,
-    VARIANCE,
-    Forest,
-    Moves,
-    Prior,
-    RowState,
-    Target,
-    Workspace,
-    advance,
-)
+from dtgfn.engines.sums.node_choice import Active, Choice, SumTable
+from dtgfn.engines.sums.row_precisions import set_class, set_numbers
+from dtgfn.engines.sums.scales import NUMBERS, Prior, Target, draw_scales
+from dtgfn.engines.sums.sweep import NOISE, VARIANCE, Forest, Moves, Workspace, draw_trees
 from dtgfn.engines.sums.tree_draw import LEAF, GrownTree, Scratch
 
 MOST_NODES = 255  # of a tree; one that would grow beyond is not accepted
 MOST_RECORDED = 2000  # draws of a chain; then every other one is dropped
+KNOWN_WORTH = 4  # looks at a feature in a sweep, at least, that make it worth to count it once
 WATCHED = 50  # rows whose fit is recorded in every draw
 
 
@@ -41,6 +34,7 @@ class Setup:
     n_sums: int
     n_summed: int
     most_active: int  # features that a proposal may look at
+    most_cells: int  # and their codes
 
     @property
     def n_rows(self) -> int:
@@ -82,20 +76,53 @@ class SumChain:
     def chunks(self, n_sweeps: int | None, halted: Flag) -> Iterator[bool]:
         """Run to ``n_sweeps`` (for ever if None), yielding now and then."""
         work = make_workspace(self.setup)
-        setup, per_sweep = self.setup, self.setup.n_sums * self.setup.n_summed
+        per_sweep = self.setup.n_sums * self.setup.n_summed
         while (n_sweeps is None or self.sweeps < n_sweeps) and not halted[0]:
             begun, left, before = time.monotonic(), self.chunk.size, self._trees_done(per_sweep)
             while left > 0 and (n_sweeps is None or self.sweeps < n_sweeps):
-                sweeps, done = self.sweeps, self._trees_done(per_sweep)
-                advance(
-                    self.forest, self.position, left, setup.target, setup.prior, setup.moves,
-                    setup.table, work, self.rng,
-                )  # fmt: skip
-                left -= self._trees_done(per_sweep) - done
+                sweeps = self.sweeps
+                left -= self.advance(left, work)
                 if self.sweeps > sweeps and self.sweeps % self.interval == 0:
                     self.record()
             self.chunk.adapt(self._trees_done(per_sweep) - before, time.monotonic() - begun)
             yield True
+
+    def advance(self, n_trees: int, work: Workspace) -> int:
+        """Draw up to so many trees, of one sum at most; return how many.
+
+        ``position`` [3] is the sum and the tree that come next, and the number of sweeps done.
+        """
+        setup, forest = self.setup, self.forest
+        s, first, sweeps = (int(number) for number in self.position)
+        if first == 0:
+            self._set_precisions(s, work)
+        last = min(first + n_trees, setup.n_summed)
+        draw_trees(forest, s, first, last, setup.moves, setup.table, work, self.rng)
+        self.position[:] = s, last, sweeps
+        if last == setup.n_summed:
+            self.position[:] = s + 1, 0, sweeps
+        if self.position[0] == setup.n_sums:
+            draw_scales(forest, setup.target, setup.prior, self.rng)
+            self.position[:] = 0, 0, sweeps + 1
+        return last - first
+
+    def sweep(self, work: Workspace) -> None:
+        """Draw every tree once, then noise and scale."""
+        sweeps = self.sweeps
+        while self.sweeps == sweeps:
+            self.advance(self.setup.n_summed, work)
+
+    def _set_precisions(self, s: int, work: Workspace) -> None:
+        forest, target = self.forest, self.setup.target
+        precision, linear = work.state[0], work.linear
+        if target.kind == NUMBERS:
+            noise = float(forest.numbers[NOISE])
+            set_numbers(target.number, target.weight, noise, precision, linear)
+        else:
+            set_class(
+                forest.fit, s, target.label, target.weight, target.offset, precision, linear,
+                self.rng,
+            )  # fmt: skip
 
     def _trees_done(self, per_sweep: int) -> int:
         s, m, sweeps = (int(number) for number in self.position)
@@ -128,7 +155,7 @@ class SumChain:
 def start_chain(setup: Setup, seed: int) -> SumChain:
     """Return a chain of trees without splits."""
     n, shape = setup.n_rows, (setup.n_sums, setup.n_summed)
-    nodes = (*shape, min(2 * min(2**setup.table.max_depth, n) - 1, MOST_NODES))
+    nodes = (*shape, most_nodes(setup))
     variance = setup.prior.scale**2
     forest = Forest(
         size=np.ones(shape, dtype=np.int32),
@@ -149,9 +176,8 @@ def start_chain(setup: Setup, seed: int) -> SumChain:
 
 def make_workspace(setup: Setup) -> Workspace:
     """Return the memory of one chain's steps."""
-    n, width = setup.n_rows, int(setup.table.n_codes.max(initial=1))
-    n_nodes = min(2 * min(2**setup.table.max_depth, n) - 1, MOST_NODES)
-    n_slots, active = setup.table.max_depth + 4, setup.most_active
+    n, n_cells, n_active = setup.n_rows, setup.most_cells, setup.most_active
+    n_nodes, n_slots = most_nodes(setup), setup.table.max_depth + 4
 
     def tree() -> GrownTree:
         feature, cut, left, depth, begin, end = np.zeros((6, n_nodes), dtype=np.int32)
@@ -164,46 +190,52 @@ def make_workspace(setup: Setup) -> Workspace:
             begin=begin,
             end=end,
             sums=np.zeros((n_nodes, 3)),
-            order=np.arange(n, dtype=np.int32),
+            order=np.arange(n, dtype=np.uint32),
         )
 
     def choice() -> Choice:
-        power = np.zeros(width)
-        return Choice(
-            weight=np.zeros((active, width)),
-            exponent=np.zeros(width),
-            factor=np.zeros(width),
-            power=power,
-            bits=power.view(np.int64),
-            log_feature=np.zeros(active),
-            total=np.zeros(1),
-        )
+        return Choice(weight=np.zeros(n_cells), mass=np.zeros(n_active), total=np.zeros(3))
 
     scratch = Scratch(
-        histogram=np.zeros((n_slots, active, width, 3)),
-        root_histogram=np.zeros((active, width, 3)),
+        active=Active(
+            used=np.zeros(1, dtype=np.int32),
+            feature=np.zeros(n_active, dtype=np.uint32),
+            first=np.zeros(n_active + 1, dtype=np.uint32),
+            share=np.zeros(n_active),
+        ),
+        known=np.zeros(most_known(setup)),
+        cells=np.zeros((n_slots + 1, 2, n_cells)),
         root_choice=choice(),
         choice=choice(),
-        active=np.zeros(len(setup.table.column), dtype=np.int32),
         waiting=np.zeros(n_slots, dtype=np.int32),
         slot=np.zeros(n_slots, dtype=np.int32),
         free=np.zeros(n_slots, dtype=np.int32),
-        flag=np.zeros(int(setup.table.column.max(initial=0)) + 1, dtype=np.int32),
+        flag=np.zeros(len(setup.table.begin) - 1, dtype=np.int32),
     )
-    return Workspace(RowState(*(np.zeros(n) for _ in range(5))), tree(), tree(), scratch)
+    return Workspace(np.zeros((2, n)), np.zeros(n), np.zeros(n), tree(), tree(), scratch)
+
+
+def most_nodes(setup: Setup) -> int:
+    """Nodes that a tree may have."""
+    return min(2 * min(2**setup.table.max_depth, setup.n_rows) - 1, MOST_NODES)
+
+
+def most_known(setup: Setup) -> int:
+    """Cells whose precisions of all rows are kept: none where most would not be looked at."""
+    looks, n_features = setup.n_summed * setup.most_active, len(setup.table.column)
+    return int(setup.table.first_cell[-1]) if KNOWN_WORTH * n_features <= looks else 0
 
 
 def memory_of(setup: Setup, n_chains: int) -> int:
     """Bytes that chains take: their fits, trees and workspaces."""
-    n, width = setup.n_rows, int(setup.table.n_codes.max(initial=1))
-    histograms = (setup.table.max_depth + 5) * setup.most_active * width * 3 * 8
-    nodes = setup.n_sums * setup.n_summed * MOST_NODES * 20
-    per_chain = 8 * n * setup.n_sums + nodes
-    return n_chains * (per_chain + n * (5 * 8 + 2 * 4) + histograms)
+    cells = (2 * (setup.table.max_depth + 5) + 2) * setup.most_cells * 8 + most_known(setup) * 8
+    nodes = setup.n_sums * setup.n_summed * most_nodes(setup) * 20
+    rows = setup.n_rows * (8 * setup.n_sums + 4 * 8 + 2 * 4)
+    return n_chains * (rows + nodes + cells)
 
 
-def likely_active(per_column: Int64s, share: float) -> int:
-    """Features that a proposal looks at at most, but for one in many millions."""
+def likely_sum(per_column: Int64s, share: float) -> int:
+    """What chosen columns add up to at most, but for one choice in many millions."""
     if share >= 1:
         return int(per_column.sum())
     mean = share * per_column.sum()
