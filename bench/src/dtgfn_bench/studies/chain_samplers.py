@@ -20,8 +20,8 @@ from dtgfn._support.arrays import Floats
 from dtgfn.data.binning import encode
 from dtgfn.data.tables import as_table
 from dtgfn.data.thresholds import Binning
-from dtgfn.engines.sums.chain import Draw, SumChain, make_workspace, start_chain
-from dtgfn.engines.sums.engine import compile_loops, stack
+from dtgfn.engines.sums.chain import Draw, SumChain, make_workspace, stack, start_chain
+from dtgfn.engines.sums.engine import compile_loops
 from dtgfn.engines.sums.settings import SumOptions
 from dtgfn.engines.sums.setup import make_setup
 from dtgfn.engines.sums.sweep import NOISE

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from dtgfn.engines.sums.row_precisions import set_class, set_numbers
 from dtgfn.engines.sums.scales import NUMBERS, Prior, Target, draw_scales
 from dtgfn.engines.sums.sweep import NOISE, VARIANCE, Forest, Moves, Workspace, draw_trees
 from dtgfn.engines.sums.tree_draw import LEAF, GrownTree, Scratch
+from dtgfn.trees.summed_trees import SummedTrees, make_fast, stack_draws, sum_draws
 
 MOST_NODES = 255  # of a tree; one that would grow beyond is not accepted
 MOST_RECORDED = 2000  # draws of a chain; then every other one is dropped
@@ -64,8 +66,10 @@ class SumChain:
     position: Int64s
     rng: np.random.Generator
     watched: Int64s
+    most_recorded: int
     draws: list[Draw] = field(default_factory=list)
     interval: int = 1
+    recording: bool = True
     chunk: ChunkSize = field(default_factory=ChunkSize)
 
     @property
@@ -82,7 +86,7 @@ class SumChain:
             while left > 0 and (n_sweeps is None or self.sweeps < n_sweeps):
                 sweeps = self.sweeps
                 left -= self.advance(left, work)
-                if self.sweeps > sweeps and self.sweeps % self.interval == 0:
+                if self.sweeps > sweeps and self.sweeps % self.interval == 0 and self.recording:
                     self.record()
             self.chunk.adapt(self._trees_done(per_sweep) - before, time.monotonic() - begun)
             yield True
@@ -130,20 +134,8 @@ class SumChain:
 
     def record(self) -> None:
         """Keep a copy of the present state."""
-        forest = self.forest
-        used = slice(0, int(forest.size.max()))
-        self.draws.append(
-            Draw(
-                size=forest.size.copy(),
-                feature=forest.feature[:, :, used].copy(),
-                cut=forest.cut[:, :, used].copy(),
-                left=forest.left[:, :, used].copy(),
-                value=forest.value[:, :, used].copy(),
-                numbers=forest.numbers.copy(),
-                watched=forest.fit[:, self.watched].copy(),
-            )
-        )
-        if len(self.draws) >= MOST_RECORDED:
+        self.draws.append(draw_of(self.forest, self.watched))
+        if len(self.draws) >= self.most_recorded:
             self.draws = self.draws[1::2]
             self.interval *= 2
 
@@ -152,7 +144,41 @@ class SumChain:
         return self.draws[min(int(warm_up * len(self.draws)), len(self.draws) - 1) :]
 
 
-def start_chain(setup: Setup, seed: int) -> SumChain:
+def draw_of(forest: Forest, watched: Int64s) -> Draw:
+    """A copy of a chain's state."""
+    used = slice(0, int(forest.size.max()))
+    return Draw(
+        size=forest.size.copy(),
+        feature=forest.feature[:, :, used].copy(),
+        cut=forest.cut[:, :, used].copy(),
+        left=forest.left[:, :, used].copy(),
+        value=forest.value[:, :, used].copy(),
+        numbers=forest.numbers.copy(),
+        watched=forest.fit[:, watched].copy(),
+    )
+
+
+def stack(draws: list[Draw]) -> SummedTrees:
+    """Put draws of trees of different sizes together."""
+    width = max(draw.feature.shape[2] for draw in draws)
+
+    def padded(name: str, fill: float) -> Any:
+        arrays = [getattr(draw, name) for draw in draws]
+        room = [(0, 0), (0, 0)]
+        return np.stack(
+            [
+                np.pad(array, [*room, (0, width - array.shape[2])], constant_values=fill)
+                for array in arrays
+            ]
+        )
+
+    size = np.stack([draw.size for draw in draws])
+    return stack_draws(
+        size, padded("feature", -1), padded("cut", 0), padded("left", -1), padded("value", 0.0)
+    )
+
+
+def start_chain(setup: Setup, seed: int, most_recorded: int = MOST_RECORDED) -> SumChain:
     """Return a chain of trees without splits."""
     n, shape = setup.n_rows, (setup.n_sums, setup.n_summed)
     nodes = (*shape, most_nodes(setup))
@@ -168,10 +194,23 @@ def start_chain(setup: Setup, seed: int) -> SumChain:
         counts=np.zeros((2, 2), dtype=np.int64),
     )
     forest.numbers[[NOISE, VARIANCE]] = 1.0, variance
-    watched = np.unique(np.linspace(0, n - 1, WATCHED).astype(np.int64))
-    return SumChain(
-        setup, forest, np.zeros(3, dtype=np.int64), np.random.default_rng(seed), watched
-    )
+    rng, position = np.random.default_rng(seed), np.zeros(3, dtype=np.int64)
+    return SumChain(setup, forest, position, rng, watched_rows(setup), most_recorded)
+
+
+def watched_rows(setup: Setup) -> Int64s:
+    """Rows whose fit is recorded."""
+    return np.unique(np.linspace(0, setup.n_rows - 1, WATCHED).astype(np.int64))
+
+
+def put_on(chain: SumChain, setup: Setup) -> None:
+    """Let a chain go on with other rows: its trees stay, its sweeps are counted anew."""
+    draw = draw_of(chain.forest, np.empty(0, dtype=np.int64))
+    summed = stack([draw])
+    fit = sum_draws(make_fast(summed), summed, setup.table.codes, 1)[:, 0].T
+    chain.forest = chain.forest._replace(fit=np.ascontiguousarray(fit))
+    chain.setup, chain.chunk, chain.watched = setup, ChunkSize(), watched_rows(setup)
+    chain.position[:] = 0
 
 
 def make_workspace(setup: Setup) -> Workspace:
@@ -232,6 +271,11 @@ def memory_of(setup: Setup, n_chains: int) -> int:
     nodes = setup.n_sums * setup.n_summed * most_nodes(setup) * 20
     rows = setup.n_rows * (8 * setup.n_sums + 4 * 8 + 2 * 4)
     return n_chains * (rows + nodes + cells)
+
+
+def bytes_of_draw(setup: Setup) -> int:
+    """Bytes of one recorded draw, of trees as large as they seldom are."""
+    return setup.n_sums * setup.n_summed * min(most_nodes(setup), 31) * 20
 
 
 def likely_sum(per_column: Int64s, share: float) -> int:
