@@ -161,6 +161,26 @@ def run(chain: Stepped, n_draws: int) -> tuple[list[Tree], np.ndarray]:
     return trees, np.array(fit)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("prior", "twigs", "columns"), diagonal(PRIORS, [0.0, 0.5, 1.0], [1.0, 0.4])
+)
+def test_a_long_chain_visits_trees_as_often_as_the_posterior_says(prior, twigs, columns):
+    """From no splits at all; with twigs alone a tree without splits would never be left."""
+    table = make_table(CODES, COLUMN, prior=PRIORS[prior], max_depth=2)
+    variance, noise, precision = 1.3, 1.1, WEIGHT / 1.1
+    trees, probability = posterior(Measure(table), precision, precision * NUMBER, variance)
+    moves = Moves(min(twigs, 0.9), columns)
+    chain = make_stepped(table, of_numbers(NUMBER, WEIGHT), fixed(variance), moves=moves, seed=5)
+    chain.forest.numbers[[NOISE, VARIANCE]] = noise, variance
+    index = {tree: k for k, tree in enumerate(trees)}
+    seen = np.array([index[tree] for tree in run(chain, 60_000)[0]])
+    often = np.flatnonzero(probability > 0.004)
+    assert len(often) > 20
+    share = probability[often]
+    assert abs(errors(seen[:, None] == often, share, share * (1 - share))).max() < FAR
+
+
 def add_row(sums, target, weight, numbers):
     sums[0] += weight / numbers[0]
     sums[1] += weight * target / numbers[0]

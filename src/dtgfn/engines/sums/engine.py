@@ -32,7 +32,7 @@ from dtgfn.engines.sums.chain import (
 )
 from dtgfn.engines.sums.checkpoint import ROUND, Saver
 from dtgfn.engines.sums.growing import Part, part_sizes, warm_up
-from dtgfn.engines.sums.settings import SumOptions
+from dtgfn.engines.sums.settings import SumOptions, sums_to_keep
 from dtgfn.engines.sums.setup import make_setup
 from dtgfn.engines.sums.sweep import NOISE, VARIANCE
 from dtgfn.posterior.sum_posterior import SumPosterior
@@ -244,7 +244,7 @@ def collect(
 ) -> SumPosterior:
     """Take draws evenly from all chains and tell how the chains went."""
     chains = [chain for chain in chains if chain.draws]
-    quota = -(-options.n_draws // len(chains))
+    quota = -(-sums_to_keep(options, chains[0].setup.n_summed) // len(chains))
     picked: list[Draw] = []
     member: list[int] = []
     for number, chain in enumerate(chains):

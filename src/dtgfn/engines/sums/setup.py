@@ -11,7 +11,7 @@ from dtgfn._support.arrays import Codes, Int32s
 from dtgfn.engines.sums.chain import Setup, likely_sum
 from dtgfn.engines.sums.node_choice import SumTable
 from dtgfn.engines.sums.scales import CLASSES, NUMBERS, Prior, Target
-from dtgfn.engines.sums.settings import SumOptions
+from dtgfn.engines.sums.settings import SumOptions, trees_in_a_sum
 from dtgfn.engines.sums.sweep import Moves
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import BranchingPrior, PenaltyPrior, Rows
@@ -35,7 +35,9 @@ def make_setup(
     """Lay out what all chains share; features that do not vary are left out of no tree's reach."""
     table = make_table(rows.codes, column, max_depth, BranchingPrior(*options.tree_prior))
     target, n_sums = make_target(rows, leaf)
-    return make_moves(table, target, make_prior(rows, target, options), n_sums, options.n_summed)
+    n_summed = trees_in_a_sum(options, target.kind == CLASSES)
+    prior = make_prior(rows, target, n_summed, options.leaf_scale)
+    return make_moves(table, target, prior, n_sums, n_summed)
 
 
 def make_table(
@@ -118,22 +120,22 @@ def make_target(rows: Rows, leaf: DirichletLeaf | NormalLeaf) -> tuple[Target, i
     return Target(CLASSES, np.zeros(n), label, rows.weight, log_share), leaf.n_classes
 
 
-def make_prior(rows: Rows, target: Target, options: SumOptions) -> Prior:
+def make_prior(rows: Rows, target: Target, n_summed: int, leaf_scale: float | None) -> Prior:
     """Priors of noise and leaf scale, set from the data as BART sets them.
 
     The noise variance is inverse gamma of 3 degrees of freedom, below that of a linear fit with
     probability 0.9.
     """
-    scale = SPREAD[target.kind] / math.sqrt(options.n_summed)
+    scale = SPREAD[target.kind] / math.sqrt(n_summed)
     rate = 1.0
     if target.kind == NUMBERS:
         rate = linear_noise(rows) * chi2.ppf(1 - NOISE_LEVEL, NOISE_SHAPE) / 2
     return Prior(
         noise_shape=NOISE_SHAPE / 2,
         noise_rate=rate,
-        scale=scale if options.leaf_scale is None else options.leaf_scale,
+        scale=scale if leaf_scale is None else leaf_scale,
         freedom=SCALE_FREEDOM,
-        fixed_scale=options.leaf_scale is not None,
+        fixed_scale=leaf_scale is not None,
         fixed_noise=False,
     )
 
