@@ -275,9 +275,17 @@ def ours_of_200(table: ChainTable, seconds: float, seed: int) -> Traces:
     return sample_ours(table, seconds, seed, SumOptions(n_chains=CHAINS, n_summed=200))
 
 
+def ours_of_one_scale(table: ChainTable, seconds: float, seed: int) -> Traces:
+    """Ours, with a leaf scale that is not drawn: that at which its prior is centred."""
+    spread, n_summed = (2.5, 50) if table.is_of_classes else (1.0, 100)
+    fixed = SumOptions(n_chains=CHAINS, n_summed=n_summed, leaf_scale=spread / n_summed**0.5)
+    return sample_ours(table, seconds, seed, fixed)
+
+
 SAMPLERS: dict[str, Sampler] = {
     "ours": sample_ours,
     "ours, 200 trees": ours_of_200,
+    "ours, fixed scale": ours_of_one_scale,
     "stochtree": without_gfr,
     "stochtree, GFR start": with_gfr,
     "bartz": sample_bartz,
