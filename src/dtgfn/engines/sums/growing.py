@@ -22,7 +22,7 @@ from dtgfn.engines.sums.chain import Setup, SumChain, put_on
 
 FEWEST_ROWS = 10_000  # of a part
 GROWTH = 4
-PART_SWEEPS = 30
+TRIAL_SWEEPS, PART_SWEEPS = 5, 30
 PART_OF_TIME = 0.6  # that all parts together may take
 LEAST_SWEEPS = 2  # of a chain on more rows that make it worth to take them
 WANTED_SWEEPS = 12  # of a chain on all rows; where time is short fewer chains get them
@@ -63,7 +63,7 @@ def warm_up(
     They end on all rows, or on the last part if there is no time for more.
     """
     whole = chains[0].setup
-    sizes, parts = part_sizes(whole.n_rows), list[Part]()
+    sizes, parts, cost = part_sizes(whole.n_rows), list[Part](), 0.0
     for k, size in enumerate(sizes):
         begun = deadline.used
         some = take_rows(whole, np.sort(order[:size]))
@@ -73,10 +73,15 @@ def warm_up(
         if deadline.seconds is not None:
             share = PART_OF_TIME * (1 - 0.5 ** (k + 1))  # the smallest has most to find
             seconds = max(deadline.seconds * share - begun, 0.0)
-        run_to(chains, PART_SWEEPS, Deadline(seconds, deadline.now))
+        limit = Deadline(seconds, deadline.now)
+        for goal in (TRIAL_SWEEPS, PART_SWEEPS):  # a few tell how many chains there is time for
+            looked, done = deadline.used, sum(chain.sweeps for chain in chains)
+            run_to(chains, goal, limit)
+            made = sum(chain.sweeps for chain in chains) - done
+            if made > 0 or goal == TRIAL_SWEEPS:
+                cost = n_threads * (deadline.used - looked) / max(made, 1) / size
+            chains = chains[: affordable(deadline, n_threads, cost * whole.n_rows, len(chains))]
         parts.append(Part(size, [chain.sweeps for chain in chains]))
-        cost = n_threads * (deadline.used - begun) / max(sum(parts[-1].sweeps), 1) / size
-        chains = chains[: affordable(deadline, n_threads, cost * whole.n_rows, len(chains))]
         larger = [*sizes[k + 1 :], whole.n_rows][0]
         if not is_worth(deadline, n_threads, cost * larger, len(chains)):
             return chains, parts
