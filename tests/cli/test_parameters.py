@@ -20,7 +20,7 @@ from dtgfn.cli.parameters import (
 )
 from dtgfn.engines.gfn.settings import PRESETS, Settings, make_settings
 from dtgfn.engines.registry import ENGINES as KNOWN_ENGINES
-from dtgfn.engines.sums.settings import SumOptions
+from dtgfn.engines.sums.settings import SumOptions, sums_to_keep, trees_in_a_sum
 from dtgfn.inference.method import ENSEMBLE_OPTIONS
 from dtgfn.inference.method import ENSEMBLES as KNOWN_ENSEMBLES
 from dtgfn.inference.resampling import BagOptions
@@ -65,8 +65,12 @@ def test_the_help_tells_the_defaults_of_options():
     assert told.pop("preset") == inspect.signature(make_settings).parameters["preset"].default
     assert told.pop("leaf_draws") == "no"
     assert told.pop("n_bags") == str(BagOptions().n_bags)
-    for name in ("n_summed", "n_chains", "n_sweeps", "n_draws"):
+    for name in ("n_chains", "n_sweeps"):
         assert told.pop(name) == str(getattr(SumOptions(), name))
+    of_classes, of_numbers = (trees_in_a_sum(SumOptions(), flag) for flag in (True, False))
+    assert told.pop("n_summed") == f"{of_classes}; {of_numbers} for numbers"
+    kept = [sums_to_keep(SumOptions(), n_summed) for n_summed in (of_classes, of_numbers)]
+    assert told.pop("n_draws") == f"{kept[0]}; {kept[1]} for numbers"
     assert set(told.values()) == {"none"}  # what the preset says
 
 

@@ -13,10 +13,11 @@ from thoroughness import long_but
 
 from dtgfn.engines.contract import BudgetExceeded, Run
 from dtgfn.engines.sums import engine
+from dtgfn.engines.sums.chain import bytes_of_draw, memory_of
 from dtgfn.engines.sums.engine import infer_sums
+from dtgfn.engines.sums.scales import Prior
 from dtgfn.engines.sums.settings import SumOptions
 from dtgfn.engines.sums.setup import linear_noise, make_setup
-from dtgfn.engines.sums.sweep import Prior
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.sum_prediction import SumPredictor
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
@@ -162,6 +163,19 @@ def test_chains_that_do_not_fit_are_refused():
         infer("numbers", make_rows("numbers"), memory_budget=1000.0)
 
 
+def test_chains_that_do_not_all_fit_are_fewer_and_keep_fewer_draws():
+    """Of four chains as many as there is memory for; draws get half of it at most."""
+    rows = make_rows("numbers", n_rows=200)
+    setup = make_setup(rows, KINDS["numbers"], 3, COLUMN, SumOptions(n_summed=4))
+    one = memory_of(setup, 1) + engine.FEWEST_RECORDED * bytes_of_draw(setup)
+    budget = {"memory_budget": 2.5 * one}
+    posterior = infer("numbers", rows, n_chains=4, n_sweeps=100, **budget)
+    assert posterior.diagnostics["chains_left_out"] == 2
+    assert posterior.diagnostics["sweeps_per_chain"] == [100, 100]
+    n_chains, most_recorded = engine.plan_memory(setup, SumOptions(**budget))
+    assert n_chains * (memory_of(setup, 1) + most_recorded * bytes_of_draw(setup)) <= 2.5 * one
+
+
 def test_chains_tell_of_themselves():
     posterior = infer("two classes", make_rows("two classes"), n_chains=3, n_draws=30)
     told = posterior.diagnostics
@@ -177,7 +191,7 @@ def test_chains_tell_of_themselves():
 
 
 def test_a_long_chain_keeps_fewer_draws_of_all_of_it(monkeypatch):
-    monkeypatch.setattr("dtgfn.engines.sums.chain.MOST_RECORDED", 20)
+    monkeypatch.setattr(engine, "MOST_RECORDED", 20)
     posterior = infer("numbers", make_rows("numbers"), n_chains=1, n_sweeps=100)
     assert [line["sweep"] for line in posterior.history][-1] > 90
     assert len(posterior.history) < 20

@@ -6,12 +6,24 @@ import math
 
 import numpy as np
 import pytest
+from numba import njit
 from thoroughness import diagonal
 
-from dtgfn.engines.sums.polya_gamma import SMALL, draw_polya_gamma, polya_gamma_moments
+from dtgfn.engines.sums import polya_gamma
+from dtgfn.engines.sums.polya_gamma import FEW_TERMS, LARGE, MANY_TERMS, SMALL
 
-SHAPES, TILTS = [0.3, 1.0, 2.5, 7.0], [0.0, 0.005, 1.0, 5.0, 30.0]
+SHAPES, TILTS = [0.3, 1.0, 2.5, 7.0], [0.0, 0.005, 1.0, 3.9, 5.0, 30.0]
 FAR = 4.5  # standard errors
+
+
+@njit
+def polya_gamma_moments(b, z):
+    return polya_gamma.polya_gamma_moments(b, z)
+
+
+@njit
+def draw_polya_gamma(b, z, rng):
+    return polya_gamma.draw_polya_gamma(b, z, rng)
 
 
 def series_moments(b: float, z: float, n_terms: int = 1_000_000) -> tuple[float, float]:
@@ -40,6 +52,18 @@ def test_closed_moments_are_those_of_the_series(z):
 def test_moments_do_not_jump_where_their_formula_changes():
     below, above = (np.array(polya_gamma_moments(1.0, SMALL * f)) for f in (1 - 1e-9, 1 + 1e-9))
     np.testing.assert_allclose(below, above, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("n_terms", "z", "most"), [(FEW_TERMS, LARGE, 1e-5), (MANY_TERMS, 10.0, 1e-5), (16, 30.0, 4e-4)]
+)
+def test_the_third_cumulant_is_off_by_as_little_as_is_said(n_terms, z, most):
+    """Of the terms that are drawn together, as one gamma variable."""
+    scale = 1 / (2 * math.pi**2 * ((np.arange(100_000) + 0.5) ** 2 + (z / (2 * math.pi)) ** 2))
+    mean = scale[n_terms:].sum() + 1 / (2 * math.pi**2 * len(scale))
+    variance = (scale[n_terms:] ** 2).sum()
+    error = 2 * variance**2 / mean - 2 * (scale[n_terms:] ** 3).sum()
+    assert abs(error) < most * 2 * (scale**3).sum()
 
 
 @pytest.mark.parametrize(("z", "b"), diagonal(TILTS, SHAPES))

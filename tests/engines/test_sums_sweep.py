@@ -26,7 +26,8 @@ from sum_twins import (
 from thoroughness import long_but
 
 from dtgfn.engines.convergence import effective_draws
-from dtgfn.engines.sums.sweep import CLASSES, NOISE, NUMBERS, VARIANCE, Moves, Prior, Target
+from dtgfn.engines.sums.scales import CLASSES, NUMBERS, Prior, Target
+from dtgfn.engines.sums.sweep import NOISE, VARIANCE, Moves
 from dtgfn.trees.score import BranchingPrior
 
 CODES = np.array(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from keyword_engines import infer_exact
+from numba import njit
 from scipy.stats import chi2
 from sum_twins import (
     LEAF,
@@ -28,9 +29,18 @@ from sum_twins import (
 from thoroughness import diagonal, examples
 
 from dtgfn.engines.convergence import effective_draws
-from dtgfn.engines.sums.node_choice import SumTable, add_histogram, weigh_node
-from dtgfn.engines.sums.sweep import NOISE, VARIANCE, Forest, Moves, Prior
-from dtgfn.engines.sums.tree_draw import GrownTree, Scratch, add_sums, locate_rows, walk_tree
+from dtgfn.engines.sums.chain import KNOWN_WORTH
+from dtgfn.engines.sums.node_choice import (
+    SumTable,
+    count_precisions,
+    count_pulls,
+    count_rows,
+    weigh_node,
+)
+from dtgfn.engines.sums.row_precisions import round_precisions
+from dtgfn.engines.sums.scales import Prior
+from dtgfn.engines.sums.sweep import NOISE, VARIANCE, Forest, Moves
+from dtgfn.engines.sums.tree_draw import ROOT, GrownTree, Scratch, locate_rows, walk_tree
 from dtgfn.trees.custom_leaf import CustomLeaf
 from dtgfn.trees.score import BranchingPrior, PenaltyPrior, Rows, Score
 
@@ -151,6 +161,26 @@ def run(chain: Stepped, n_draws: int) -> tuple[list[Tree], np.ndarray]:
     return trees, np.array(fit)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("prior", "twigs", "columns"), diagonal(PRIORS, [0.0, 0.5, 1.0], [1.0, 0.4])
+)
+def test_a_long_chain_visits_trees_as_often_as_the_posterior_says(prior, twigs, columns):
+    """From no splits at all; with twigs alone a tree without splits would never be left."""
+    table = make_table(CODES, COLUMN, prior=PRIORS[prior], max_depth=2)
+    variance, noise, precision = 1.3, 1.1, WEIGHT / 1.1
+    trees, probability = posterior(Measure(table), precision, precision * NUMBER, variance)
+    moves = Moves(min(twigs, 0.9), columns)
+    chain = make_stepped(table, of_numbers(NUMBER, WEIGHT), fixed(variance), moves=moves, seed=5)
+    chain.forest.numbers[[NOISE, VARIANCE]] = noise, variance
+    index = {tree: k for k, tree in enumerate(trees)}
+    seen = np.array([index[tree] for tree in run(chain, 60_000)[0]])
+    often = np.flatnonzero(probability > 0.004)
+    assert len(often) > 20
+    share = probability[often]
+    assert abs(errors(seen[:, None] == often, share, share * (1 - share))).max() < FAR
+
+
 def add_row(sums, target, weight, numbers):
     sums[0] += weight / numbers[0]
     sums[1] += weight * target / numbers[0]
@@ -223,17 +253,38 @@ def columns_of(tree: Tree, column: list[int]) -> set[int]:
 # The identity that acceptance rests on.
 
 
+@njit
+def locate(tree, table):
+    locate_rows(tree, table)
+
+
+@njit
+def weigh_and_walk(tree, start, drawing, variance, state, table, scratch, rng):
+    cells = scratch.cells[ROOT]
+    if start == 0:
+        count_precisions(table, state[0], scratch.known)
+        count_pulls(table, scratch.active, state[1], scratch.known, cells)
+    else:
+        rows = tree.order[tree.begin[start] : tree.end[start]]
+        count_rows(table.codes, rows, scratch.active, state, cells)
+    sums, depth = tree.sums[start], tree.depth[start]
+    weigh_node(cells, scratch.active, sums, depth, variance, table, scratch.root_choice)
+    return walk_tree(tree, start, drawing, variance, state, table, scratch, rng)
+
+
 class Walk:
     """A tree in a chain's memory, ready to be walked from one of its nodes."""
 
     def __init__(self, table: SumTable, tree: Tree, active: list[int]) -> None:
-        chain = make_stepped(table, of_numbers(np.zeros(len(table.codes))), fixed(1.0))
+        chain = make_stepped(
+            table, of_numbers(np.zeros(len(table.codes))), fixed(1.0), n_summed=KNOWN_WORTH
+        )
         self.table, self.active = table, active
         self.grown: GrownTree = chain.work.tree
         self.scratch: Scratch = chain.work.scratch
         grown = self.grown
         grown.size[0] = write_tree(tree, grown.feature, grown.cut, grown.left)
-        locate_rows(grown, table)
+        locate(grown, table)
 
     def log_ratio(
         self,
@@ -246,22 +297,17 @@ class Walk:
     ) -> float:
         """What walk_tree says of the subtree at a node, or of one that it draws there."""
         grown, scratch = self.grown, self.scratch
+        state = np.array([precision, pull])
         for node in range(grown.size[0]):
-            add_sums(grown, node, precision, pull)
-        scratch.active[: len(self.active)] = self.active
-        scratch.root_histogram[:] = 0.0
-        add_histogram(
-            self.table.codes, grown.order, grown.begin[start], grown.end[start], scratch.active,
-            len(self.active), precision, pull, scratch.root_histogram,
-        )  # fmt: skip
-        weigh_node(
-            scratch.root_histogram, scratch.active, len(self.active), grown.sums[start],
-            grown.depth[start], variance, log_tilt, self.table, scratch.root_choice,
-        )  # fmt: skip
-        return walk_tree(
-            grown, start, drawing, len(self.active), log_tilt, variance, precision, pull,
-            self.table, scratch, np.random.default_rng(0),
-        )  # fmt: skip
+            rows = grown.order[grown.begin[node] : grown.end[node]]
+            grown.sums[node] = len(rows), *state[:, rows].sum(axis=1)
+        active = scratch.active
+        active.used[0] = len(self.active)
+        active.feature[: len(self.active)] = self.active
+        active.first[1 : len(self.active) + 1] = np.cumsum(self.table.n_codes[self.active])
+        active.share[: len(self.active)] = np.exp(self.table.log_feature[self.active] + log_tilt)
+        rng = np.random.default_rng(0)
+        return weigh_and_walk(grown, start, drawing, variance, state, self.table, scratch, rng)
 
     def rows(self, node: int) -> tuple[int, ...]:
         """Rows at a node."""
@@ -340,8 +386,10 @@ def test_a_walk_adds_up_to_log_r_less_log_p(
     codes = rng.integers(0, width, size=(n_rows, 3))
     table = make_table(codes, [0, 1, 1], prior=PRIORS[prior], max_depth=max_depth)
     measure = Measure(table)
-    active = sorted(rng.choice(3, rng.integers(1, 4), replace=False).tolist())
+    chosen = rng.choice(3, rng.integers(1, 4), replace=False)
+    active = sorted(set(chosen.tolist()) & set(table.by_column.tolist()))
     precision = rng.gamma(2.0, size=n_rows)
+    round_precisions(precision)
     variance = math.exp(log_variance)
     leaf = {
         "precision": precision,

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from dtgfn.engines.sums.chain import Setup, SumChain, make_workspace, start_chain
+from dtgfn.engines.sums import setup
+from dtgfn.engines.sums.chain import SumChain, make_workspace, start_chain
 from dtgfn.engines.sums.node_choice import SumTable
-from dtgfn.engines.sums.sweep import NUMBERS, Forest, Moves, Prior, Target, Workspace, advance
+from dtgfn.engines.sums.scales import NUMBERS, Prior, Target
+from dtgfn.engines.sums.sweep import Forest, Moves, Workspace
 from dtgfn.trees.score import BranchingPrior, PenaltyPrior
 
 Tree = tuple
@@ -35,20 +37,11 @@ def make_table(
     """
     codes = np.asarray(codes)
     column = list(range(codes.shape[1])) if column is None else column
-    branching = isinstance(prior, BranchingPrior)
     per_column = {c: column.count(c) for c in column}
     even = [-math.log(len(per_column)) - math.log(per_column[c]) for c in column]
-    log_stop, log_split = prior.node_terms(max_depth)
-    return SumTable(
-        codes=np.ascontiguousarray(codes, dtype=np.uint8),
-        n_codes=codes.max(axis=0).astype(np.int32) + 1,
-        column=np.array(column, dtype=np.int32),
-        log_feature=np.array(even) if branching else np.zeros(len(column)),
-        log_stop=log_stop,
-        log_split=log_split,
-        uniform_cuts=branching,
-        max_depth=max_depth,
-    )
+    table = setup.make_table(codes, np.array(column, dtype=np.int32), max_depth, prior)
+    branching = isinstance(prior, BranchingPrior)
+    return table._replace(log_feature=np.array(even) if branching else np.zeros(len(column)))
 
 
 @dataclass(frozen=True)
@@ -203,11 +196,7 @@ class Stepped:
 
     def sweep(self) -> None:
         """Draw every tree once, then noise and scale."""
-        chain, setup = self.chain, self.chain.setup
-        advance(
-            chain.forest, chain.position, setup.n_sums * setup.n_summed, setup.target, setup.prior,
-            setup.moves, setup.table, self.work, chain.rng,
-        )  # fmt: skip
+        self.chain.sweep(self.work)
 
     def tree(self, s: int = 0, m: int = 0) -> Tree:
         """One of its trees."""
@@ -226,8 +215,8 @@ def make_stepped(
     seed: int = 0,
 ) -> Stepped:
     """Return a chain that starts from trees without splits."""
-    setup = Setup(table, target, prior, moves, n_sums, n_summed, most_active=len(table.column))
-    return Stepped(start_chain(setup, seed), make_workspace(setup))
+    shared = setup.make_moves(table, target, prior, n_sums, n_summed, moves)
+    return Stepped(start_chain(shared, seed), make_workspace(shared))
 
 
 def of_numbers(number: np.ndarray, weight: np.ndarray | None = None) -> Target:

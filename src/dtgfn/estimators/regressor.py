@@ -51,7 +51,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
     temperature : float or "auto"
         The target is R^(1/temperature); above 1 the posterior is wider. "auto" needs bags.
     ensemble : {"auto", "sum", "bags"} or None
-        What predicts: sums of trees, bags, or the posterior over single trees, as in
+        What predicts: sums of trees (100), bags, or the posterior over single trees, as in
         ``DTGFNClassifier``; "auto" is a sum, or single trees if a parameter is set that only these
         have.
     weighting : {"importance", "uniform", "posterior"}

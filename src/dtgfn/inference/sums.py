@@ -127,7 +127,13 @@ def warn_of_chains(posterior: SumPosterior, time_budget: float | None) -> None:
     diagnostics = posterior.diagnostics
     fewest = min(diagnostics["sweeps_per_chain"])
     warning = None
-    if fewest < FEW_SWEEPS and diagnostics["stopped_because"] == "time_budget":
+    rows_used, n_rows = diagnostics["rows_of_draws"], len(posterior.rows.codes)
+    if rows_used < n_rows:
+        warning = (
+            f"time_budget={time_budget:g} s was enough for {rows_used:,} of {n_rows:,} rows only, "
+            "drawn at random; allow more for the others to count."
+        )
+    elif fewest < FEW_SWEEPS and diagnostics["stopped_because"] == "time_budget":
         warning = (
             f"time_budget={time_budget:g} s was enough for {fewest} sweeps of a chain only, where "
             f"{FEW_SWEEPS} are few; allow more, or use fewer n_chains or n_summed."

@@ -149,7 +149,7 @@ def write_answers(
     answer: Floats,
 ) -> None:
     """Number the splits of each tree [A, N] and write what it says for all answers to them."""
-    bit = np.zeros(feature.shape[1], dtype=np.int64)
+    bit = np.empty(feature.shape[1], dtype=np.int64)
     for b in range(feature.shape[0]):
         n_asked = 0
         for node in range(n_nodes[b]):
@@ -180,14 +180,16 @@ def add_small(fast: FastSums, columns: Codes, out: Floats, n: int) -> None:
 def add_sums(fast: FastSums, codes: Codes, out: Floats, first: int, last: int) -> None:
     """Add up all trees of each sum in out [n, K x S], rows first..last-1."""
     found = np.empty(ROWS_AT_ONCE, dtype=np.uint32)
-    columns = np.zeros((codes.shape[1], ROWS_AT_ONCE), dtype=np.uint16)
+    columns = np.empty((codes.shape[1], ROWS_AT_ONCE), dtype=np.uint16)
     sums = np.empty((out.shape[1], ROWS_AT_ONCE))
     for start in range(first, last, ROWS_AT_ONCE):
         end = min(start + ROWS_AT_ONCE, last)
         for i in range(start, end):
             for f in range(codes.shape[1]):
                 columns[f, i - start] = codes[i, f]
-        sums[:] = 0.0
+        for s in range(sums.shape[0]):
+            for i in range(ROWS_AT_ONCE):
+                sums[s, i] = 0.0
         add_small(fast, columns, sums, end - start)
         for b in range(fast.larger_owner.shape[0]):
             reach_leaves(fast.trees, b, codes, start, end, found)

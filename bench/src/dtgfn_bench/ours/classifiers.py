@@ -225,6 +225,7 @@ METHODS: tuple[Method, ...] = (
         settings={"ensemble": "sum", "time_budget": None},
         quick={"options": {"n_summed": 5, "n_chains": 2, "n_sweeps": 12, "n_draws": 8}},
         ours=True,
+        revision=2,
     ),
     Method(
         name="dtgfn-bagged",

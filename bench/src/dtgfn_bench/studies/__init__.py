@@ -27,6 +27,7 @@ STUDIES = {
     "speed": "Seconds per training step, next to the authors' code",
     "streaming": "A stream of batches: partial fits against cold starts",
     "sums-agreement": "Our posterior over sums of trees against stochtree's, under one prior",
+    "sums-scale": "Sums of trees on long and wide tables within a time budget, next to LightGBM",
     "sums-speed": "CPU seconds of sums of trees, next to boosters",
     "temperatures": "What one fit for all temperatures could share",
     "torchgfn": "torchgfn's objectives on trees, held against the sum over all of them",

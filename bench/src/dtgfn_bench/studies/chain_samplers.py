@@ -20,11 +20,11 @@ from dtgfn._support.arrays import Floats
 from dtgfn.data.binning import encode
 from dtgfn.data.tables import as_table
 from dtgfn.data.thresholds import Binning
-from dtgfn.engines.sums.chain import Draw, SumChain, make_workspace, start_chain
-from dtgfn.engines.sums.engine import compile_loops, stack
+from dtgfn.engines.sums.chain import Draw, SumChain, make_workspace, stack, start_chain
+from dtgfn.engines.sums.engine import compile_loops
 from dtgfn.engines.sums.settings import SumOptions
 from dtgfn.engines.sums.setup import make_setup
-from dtgfn.engines.sums.sweep import NOISE, advance
+from dtgfn.engines.sums.sweep import NOISE
 from dtgfn.inference.training_data import make_training_data
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
 from dtgfn.trees.summed_trees import make_fast, sum_draws
@@ -99,17 +99,13 @@ def sample_ours(
 
 def run_ours(chains: list[SumChain], seconds: float) -> Floats:
     """Sweep until the time is over; keep draws evenly, and return when each was made."""
-    setup = chains[0].setup
-    workspaces = [make_workspace(setup) for _ in chains]
+    workspaces = [make_workspace(chain.setup) for chain in chains]
     clock: list[float] = []
     begun, interval, sweep = time.process_time(), 1, 0
     while (used := time.process_time() - begun) < seconds or not clock:
         sweep += 1
         for chain, work in zip(chains, workspaces, strict=True):
-            advance(
-                chain.forest, chain.position, setup.n_sums * setup.n_summed, setup.target,
-                setup.prior, setup.moves, setup.table, work, chain.rng,
-            )  # fmt: skip
+            chain.sweep(work)
         if sweep % interval:
             continue
         for chain in chains:
@@ -279,9 +275,17 @@ def ours_of_200(table: ChainTable, seconds: float, seed: int) -> Traces:
     return sample_ours(table, seconds, seed, SumOptions(n_chains=CHAINS, n_summed=200))
 
 
+def ours_of_one_scale(table: ChainTable, seconds: float, seed: int) -> Traces:
+    """Ours, with a leaf scale that is not drawn: that at which its prior is centred."""
+    spread, n_summed = (2.5, 50) if table.is_of_classes else (1.0, 100)
+    fixed = SumOptions(n_chains=CHAINS, n_summed=n_summed, leaf_scale=spread / n_summed**0.5)
+    return sample_ours(table, seconds, seed, fixed)
+
+
 SAMPLERS: dict[str, Sampler] = {
     "ours": sample_ours,
     "ours, 200 trees": ours_of_200,
+    "ours, fixed scale": ours_of_one_scale,
     "stochtree": without_gfr,
     "stochtree, GFR start": with_gfr,
     "bartz": sample_bartz,

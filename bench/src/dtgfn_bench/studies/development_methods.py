@@ -118,7 +118,7 @@ METHODS: dict[str, Contender] = {
         boosting_machine("ExplainableBoostingRegressor"),
         needs=("interpret",),
     ),
-    "dtgfn": ours(),
+    "dtgfn": ours(revision=2),
     # the default time_budget of 60 seconds would take a day
     "dtgfn single trees": ours(ensemble=None, time_budget=20.0),
     "dtgfn bags": Contender(Bagged, None, settings={"class": BAGGED}),

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -22,21 +21,26 @@ from dtgfn._support.parallel import Deadline, count_threads, run_round_robin
 from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
 from dtgfn.engines.sums.agreement import WARM_UP, diagnose, make_history, tell_agreement
 from dtgfn.engines.sums.chain import (
+    MOST_RECORDED,
     Draw,
     Setup,
     SumChain,
+    bytes_of_draw,
     memory_of,
+    put_on,
+    stack,
     start_chain,
 )
 from dtgfn.engines.sums.checkpoint import ROUND, Saver
-from dtgfn.engines.sums.settings import SumOptions
+from dtgfn.engines.sums.growing import Part, part_sizes, warm_up
+from dtgfn.engines.sums.settings import SumOptions, sums_to_keep
 from dtgfn.engines.sums.setup import make_setup
 from dtgfn.engines.sums.sweep import NOISE, VARIANCE
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import Rows
-from dtgfn.trees.summed_trees import SummedTrees, stack_draws
 
+FEWEST_RECORDED = 30  # draws of a chain that there must be room for
 REPORT_EVERY = 1.0  # seconds between looks at how chains agree
 
 
@@ -77,25 +81,73 @@ def infer_sums(
     # The clock starts here: compiling, on a first run, is not the problem's fault.
     deadline = Deadline(run.time_budget)
     setup = make_setup(rows, leaf, max_depth, run.column, options)
-    check_memory(setup, options)
+    n_chains, most_recorded = plan_memory(setup, options)
     rng = np.random.default_rng(run.random_state)
-    seeds = rng.integers(0, 2**63, size=options.n_chains)
-    chains = [start_chain(setup, int(seed)) for seed in seeds]
+    seeds = rng.integers(0, 2**63, size=options.n_chains)[:n_chains]
+    chains = [start_chain(setup, int(seed), most_recorded) for seed in seeds]
     saver = None if options.checkpoint is None else Saver(options.checkpoint, chains, options)
+    if saver is not None:
+        saver.begin()
+    chains, parts = start_on_parts(chains, deadline, run, rng, is_saved=saver is not None)
     stopped = run_chains(chains, options.n_sweeps, deadline, run, saver)
-    return collect(chains, rows, leaf, run, options, deadline.used, stopped)
+    posterior = collect(chains, rows, leaf, run, options, deadline.used, stopped)
+    posterior.diagnostics["rows_of_draws"] = chains[0].setup.n_rows
+    posterior.diagnostics["sweeps_on_parts"] = [part._asdict() for part in parts]
+    posterior.diagnostics["chains_left_out"] = options.n_chains - len(chains)
+    return posterior
 
 
-def check_memory(setup: Setup, options: SumOptions) -> None:
-    """Refuse what does not fit."""
+def plan_memory(setup: Setup, options: SumOptions) -> tuple[int, int]:
+    """How many chains, and how many recorded draws of each, fit; refuse what does not.
+
+    Draws get what chains leave, half of all at most.
+    """
     free = options.memory_budget or available_memory() / 2
-    needed = memory_of(setup, options.n_chains)
-    if needed > free:
+    needed = memory_of(setup, 1)
+    draws = FEWEST_RECORDED * bytes_of_draw(setup)
+    if needed + draws > free:
         raise BudgetExceeded(
-            f"{options.n_chains} chains over {setup.n_rows} rows need about {gigabytes(needed)}, "
-            f"more than memory_budget allows ({gigabytes(free)}); use fewer n_chains, n_summed or "
+            f"A chain over {setup.n_rows} rows needs about {gigabytes(needed + draws)}, "
+            f"more than memory_budget allows ({gigabytes(free)}); use fewer n_summed or "
             "n_thresholds, or allow more."
         )
+    n_chains = min(options.n_chains, int(free / (needed + draws)))
+    room = min(free / n_chains - needed, free / (2 * n_chains))
+    return n_chains, min(MOST_RECORDED, max(FEWEST_RECORDED, int(room / bytes_of_draw(setup))))
+
+
+def start_on_parts(
+    chains: list[SumChain],
+    deadline: Deadline,
+    run: Run,
+    rng: np.random.Generator,
+    is_saved: bool,
+) -> tuple[list[SumChain], list[Part]]:
+    """Warm chains up on parts of a long table; those of a checkpoint all go on, if they wait."""
+    setup, n_threads = chains[0].setup, count_threads(run.n_jobs)
+    if not part_sizes(setup.n_rows) or any(chain.sweeps for chain in chains):
+        return chains, []
+
+    def run_to(some: list[SumChain], sweeps: int | None, limit: Deadline) -> None:
+        for chain in some:
+            chain.recording = False
+        run_round_robin(
+            [chain.chunks(sweeps, limit.halted) for chain in some],
+            n_jobs=n_threads,
+            deadline=limit,
+            enough=lambda: True,
+            on_progress=lambda: run.progress("drawing sums", deadline.share, "on parts of rows"),
+        )
+        for chain in some:
+            chain.recording = True
+
+    order = rng.permutation(setup.n_rows)
+    going_on, parts = warm_up(chains, order, deadline, n_threads, run_to)
+    if is_saved:  # a file is of all chains and all rows
+        for chain in chains:
+            put_on(chain, setup)
+        going_on = chains
+    return going_on, parts
 
 
 def compile_loops(rows: Rows, leaf: DirichletLeaf | NormalLeaf, max_depth: int) -> None:
@@ -105,8 +157,11 @@ def compile_loops(rows: Rows, leaf: DirichletLeaf | NormalLeaf, max_depth: int) 
     few = Rows(codes, rows.target[[0, -1]], np.ones(2))
     small = SumOptions(n_summed=1, n_chains=1)
     setup = make_setup(few, leaf, max_depth, np.zeros(1, dtype=np.int32), small)
-    for _ in start_chain(setup, 0).chunks(1, Deadline(None).halted):
+    chain = start_chain(setup, 0)
+    for _ in chain.chunks(1, Deadline(None).halted):
         pass
+    if part_sizes(len(rows.codes)):
+        put_on(chain, setup)
 
 
 def run_chains(
@@ -152,6 +207,9 @@ def run_chains(
         if not any(chain.draws for chain in chains):
             raise
         return "interrupted"
+    if not any(chain.draws for chain in chains) and part_sizes(len(chains[0].setup.table.codes)):
+        for chain in chains:  # part of a sweep, after those on parts
+            chain.record()
     if not any(chain.draws for chain in chains):
         raise BudgetExceeded(
             f"Sums of trees could not make a single sweep within time_budget={deadline.seconds:g} "
@@ -168,8 +226,7 @@ def run_in_rounds(
     run_to: Callable[[int], None],
     saver: Saver,
 ) -> None:
-    """Take up what was saved, go on from round to round, and save all chains after each."""
-    saver.begin()
+    """Go on from round to round, and save all chains after each."""
     done = min(chain.sweeps for chain in chains)
     while (n_sweeps is None or done < n_sweeps) and not deadline.is_over:
         goal = (done // ROUND + 1) * ROUND
@@ -192,7 +249,7 @@ def collect(
 ) -> SumPosterior:
     """Take draws evenly from all chains and tell how the chains went."""
     chains = [chain for chain in chains if chain.draws]
-    quota = -(-options.n_draws // len(chains))
+    quota = -(-sums_to_keep(options, chains[0].setup.n_summed) // len(chains))
     picked: list[Draw] = []
     member: list[int] = []
     for number, chain in enumerate(chains):
@@ -213,24 +270,4 @@ def collect(
         n_columns=run.n_columns,
         diagnostics=diagnose(chains, seconds, stopped),
         history=make_history(chains),
-    )
-
-
-def stack(draws: list[Draw]) -> SummedTrees:
-    """Put draws of trees of different sizes together."""
-    width = max(draw.feature.shape[2] for draw in draws)
-
-    def padded(name: str, fill: float) -> Any:
-        arrays = [getattr(draw, name) for draw in draws]
-        room = [(0, 0), (0, 0)]
-        return np.stack(
-            [
-                np.pad(array, [*room, (0, width - array.shape[2])], constant_values=fill)
-                for array in arrays
-            ]
-        )
-
-    size = np.stack([draw.size for draw in draws])
-    return stack_draws(
-        size, padded("feature", -1), padded("cut", 0), padded("left", -1), padded("value", 0.0)
     )

@@ -8,6 +8,11 @@ with sums P and S of these has, relative to the rows' own terms, which no tree c
 A node at depth k stops with weight exp(log_stop[k]) and cuts with exp(log_split[k]) x rule x
 m(left) m(right) / m(node). Their sum is the node's ``log_total``: near 0 where rows say little,
 since the prior sums to one.
+
+``cells`` [2, C] of a node hold P and S of the rows left of every cut, feature after feature, so
+that all cuts are weighed in one loop over vectors. Precisions are whole multiples of one power of
+two (``row_precisions.py``): their sums and differences are exact, and a cut parts the node's rows
+if and only if 0 < P(left) < P(node).
 """
 
 from __future__ import annotations
@@ -17,17 +22,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
+from dtgfn._support.arrays import Codes, Floats, Int32s, UInt32s
 from dtgfn._support.compiled import INNER, njit
+from dtgfn.engines.sums.fast_exp import CONTRACT, fast_exp
 
-COUNT, PRECISION, PULL = 0, 1, 2  # what a bin of a histogram holds
+COUNT, PRECISION, PULL = 0, 1, 2  # sums over the rows of a node
 STOP = -1
 ANY_ORDER = {"reassoc", "contract", "arcp", "nsz"}  # of sums; nothing else is taken lightly
-LEAST_EXPONENT = -700.0  # relative to the largest: nothing, but a number
-MAGIC = 6755399441055744.0  # 1.5 x 2^52: a double of this size has no digits after the point
-MANTISSA = 52  # bits
-BIAS = 1023 << MANTISSA  # of the exponent
-LOG_2, LOG2_E = math.log(2.0), 1.0 / math.log(2.0)
+ENDLESS = 1e280  # a sum of weights so large is weighed again, relative to the largest
 
 
 class SumTable(NamedTuple):
@@ -36,6 +38,9 @@ class SumTable(NamedTuple):
     codes: Codes  # [n, F]
     n_codes: Int32s  # [F] codes are 0..n_codes-1
     column: Int32s  # [F] source column
+    by_column: Int32s  # [F'] features that vary, those of one column together
+    begin: Int32s  # [columns + 1] where the features of each begin
+    first_cell: UInt32s  # [F + 1] where the cells of each would begin if all were looked at
     log_feature: Floats  # [F] log prior of choosing the feature at a split
     log_stop: Floats  # [max_depth + 1] log prior of a stop at each depth; 0 at the last
     log_split: Floats  # [max_depth + 1] and of a split, before the rule
@@ -43,204 +48,215 @@ class SumTable(NamedTuple):
     max_depth: int
 
 
+class Active(NamedTuple):
+    """The A features that a proposal looks at."""
+
+    used: Int32s  # [1] A
+    feature: UInt32s  # [A]
+    first: UInt32s  # [A + 1] where the cells of each begin
+    share: Floats  # [A] prior of choosing the feature at a split, tilted
+
+
 class Choice(NamedTuple):
-    """Scratch of one node: what it may do with the A features that are looked at, of B codes."""
+    """What one node may do with the features that are looked at, relative to m(node)."""
 
-    weight: Floats  # [A, B] of each cut, relative to the others of its feature
-    exponent: Floats  # [B] of the feature at hand: log m(left) m(right), but for
-    factor: Floats  # [B] the roots that it has
-    power: Floats  # [B] scratch
-    bits: Int64s  # [B] the same memory
-    log_feature: Floats  # [A] log weight of all cuts of a feature, relative to m(node)
-    total: Floats  # [1] log of the sum of all, and of the stop
+    weight: Floats  # [C] of each cut, relative to the others of its feature
+    mass: Floats  # [A] weight of all cuts of a feature
+    total: Floats  # [3] log of the sum of all; the stop's weight and that sum, beside the masses
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def log_marginal(precision: float, pull: float, variance: float) -> float:
     """Log m of a leaf with these sums; ``variance`` is scale^2."""
     spread = 1.0 + variance * precision
     return 0.5 * (variance * pull * pull / spread - math.log(spread))
 
 
-@njit(cache=True, nogil=True)
-def add_histogram(
-    codes: Codes,
-    order: Int32s,
-    begin: int,
-    end: int,
-    active: Int32s,
-    n_active: int,
-    row_precision: Floats,
-    row_pull: Floats,
-    histogram: Floats,
+@njit(**INNER)
+def count_rows(
+    codes: Codes, rows: UInt32s, active: Active, row_state: Floats, cells: Floats
 ) -> None:
-    """Add the rows of a segment to histogram [A, B, 3] of the active features."""
-    for r in range(begin, end):
-        row = order[r]
-        precision, pull = row_precision[row], row_pull[row]
+    """Fill the cells of a node from its rows; ``row_state`` [2, n] is precision and pull."""
+    n_active = active.used[0]
+    feature, first = active.feature, active.first
+    precision, pull = cells[0], cells[1]
+    row_precision, row_pull = row_state[0], row_state[1]
+    for i in range(first[n_active]):
+        precision[i] = 0.0
+        pull[i] = 0.0
+    for row in rows:
+        p, s = row_precision[row], row_pull[row]
         for a in range(n_active):
-            cell = histogram[a, codes[row, active[a]]]
-            cell[COUNT] += 1.0
-            cell[PRECISION] += precision
-            cell[PULL] += pull
+            i = first[a] + codes[row, feature[a]]
+            precision[i] += p
+            pull[i] += s
+    accumulate(precision, first, n_active)
+    accumulate(pull, first, n_active)
+
+
+@njit(**INNER)
+def accumulate(cells: Floats, first: UInt32s, n_features: int) -> None:
+    """Turn sums of every code of some features into sums of all codes up to it."""
+    for a in range(n_features):
+        total = 0.0
+        for i in range(first[a], first[a + 1]):
+            total += cells[i]
+            cells[i] = total
+
+
+@njit(**INNER)
+def count_precisions(table: SumTable, row_precision: Floats, known: Floats) -> None:
+    """Fill the precisions of the cells of all features and all rows, which last for one sum."""
+    first = table.first_cell
+    for i in range(known.shape[0]):
+        known[i] = 0.0
+    n_features = first.shape[0] - 1
+    for row in range(table.codes.shape[0]):
+        p = row_precision[row]
+        for f in range(n_features):
+            known[first[f] + table.codes[row, f]] += p
+    accumulate(known, first, n_features)
+
+
+@njit(**INNER)
+def count_pulls(
+    table: SumTable, active: Active, row_pull: Floats, known: Floats, cells: Floats
+) -> None:
+    """Fill the cells of all rows, whose precisions are ``known``: half the work of counting."""
+    n_active = active.used[0]
+    feature, first, codes = active.feature, active.first, table.codes
+    precision, pull = cells[0], cells[1]
+    for a in range(n_active):
+        i = table.first_cell[feature[a]]
+        for k in range(first[a], first[a + 1]):
+            precision[k] = known[i]
+            pull[k] = 0.0
+            i += np.uint32(1)
+    for row in range(codes.shape[0]):
+        s = row_pull[row]
+        for a in range(n_active):
+            pull[first[a] + codes[row, feature[a]]] += s
+    accumulate(pull, first, n_active)
+
+
+@njit(**INNER)
+def subtract_cells(whole: Floats, part: Floats, n_cells: int, out: Floats) -> None:
+    """Fill the cells of a node whose sibling and parent are known."""
+    for k in range(2):
+        one, other, rest = whole[k], part[k], out[k]
+        for i in range(n_cells):
+            rest[i] = one[i] - other[i]
+
+
+@njit(**INNER, fastmath=CONTRACT, error_model="numpy")
+def weigh_cuts(
+    cells: Floats, n_cells: int, total: Floats, variance: float, base: float, weight: Floats
+) -> None:
+    """Weigh every cut by exp(-base) m(left) m(right), or 0 if it parts no rows."""
+    left_precision, left_pull = cells[0], cells[1]
+    precision, pull = total[PRECISION], total[PULL]
+    half, both = 0.5 * variance, 2.0 + variance * precision
+    for i in range(n_cells):  # no branch, no call: it runs on vectors
+        p, s = left_precision[i], left_pull[i]
+        left = 1.0 + variance * p
+        right = both - left
+        other = pull - s
+        root = 1.0 / math.sqrt(left * right)
+        gain = half * ((s * s * right + other * other * left) * (root * root)) - base
+        weight[i] = fast_exp(gain) * root * ((p > 0.0) & (p < precision))
 
 
 @njit(**INNER, fastmath=ANY_ORDER)
-def weigh_cuts(
-    histogram: Floats, low: int, high: int, total: Floats, variance: float, choice: Choice
+def add_cuts(
+    cells: Floats, active: Active, precision: float, uniform: bool, scale: float, choice: Choice
 ) -> float:
-    """What cuts low..high-1 of one feature are worth: exp(exponent) x factor is m(left) m(right).
+    """Add up the weights of each feature's cuts, with its prior, and return the sum of all."""
+    left, weight, first = cells[0], choice.weight, active.first
+    total = 0.0
+    for a in range(active.used[0]):
+        mass, n_cuts = 0.0, 0
+        for i in range(first[a], first[a + 1]):
+            mass += weight[i]
+            n_cuts += (left[i] > 0.0) & (left[i] < precision)
+        mass *= scale * active.share[a]
+        if uniform and n_cuts > 0:
+            mass /= n_cuts
+        choice.mass[a] = mass
+        total += mass
+    return total
 
-    ``histogram`` [B, 3], ``total`` [3] sums of the node. Returns the largest exponent.
-    """
-    exponent, factor, left_precision = choice.exponent, choice.factor, choice.power
-    precision = pull = 0.0
-    for j in range(low, high):
-        if histogram[j, COUNT] > 0.5:  # what subtraction left in an empty bin is rounding
-            precision += histogram[j, PRECISION]
-            pull += histogram[j, PULL]
-        left_precision[j] = precision
-        exponent[j] = pull
-    half, top = 0.5 * variance, 0.0
-    for j in range(low, high):  # no branch, no logarithm: it runs on vectors
-        left = 1.0 + variance * left_precision[j]
-        right = 1.0 + variance * (total[PRECISION] - left_precision[j])
-        other = total[PULL] - exponent[j]
-        value = half * (exponent[j] * exponent[j] / left + other * other / right)
-        factor[j] = 1.0 / math.sqrt(left * right)
-        exponent[j] = value
-        top = max(top, value)
+
+@njit(**INNER)
+def largest_gain(cells: Floats, n_cells: int, total: Floats, variance: float, base: float) -> float:
+    """Largest exponent of a cut, relative to ``base``."""
+    top = 0.0
+    for i in range(n_cells):
+        p, s = cells[0, i], cells[1, i]
+        left = s * s / (1.0 + variance * p)
+        right = (total[PULL] - s) ** 2 / (1.0 + variance * (total[PRECISION] - p))
+        top = max(top, 0.5 * variance * (left + right) - base)
     return top
 
 
-@njit(**INNER, fastmath=ANY_ORDER)
-def multiply_and_add(weight: Floats, factor: Floats) -> float:
-    """Multiply weights by factors, in place; return their sum."""
-    part = 0.0
-    for j in range(weight.shape[0]):
-        weight[j] *= factor[j]
-        part += weight[j]
-    return part
-
-
 @njit(**INNER)
-def weigh_feature(
-    histogram: Floats, bins: int, total: Floats, variance: float, choice: Choice, weight: Floats
-) -> tuple[int, float]:
-    """Weights of one feature's cuts, relative to each other; those that part no rows have 0.
-
-    Returns how many do, and the log of the sum of m(left) m(right) over them.
-    """
-    low, high = 0, bins - 1
-    while low < high and histogram[low, COUNT] < 0.5:
-        low += 1
-    while high > low and histogram[high, COUNT] < 0.5:
-        high -= 1
-    weight[:low] = 0.0
-    weight[high:bins] = 0.0
-    if low == high:
-        return 0, -np.inf
-    top = weigh_cuts(histogram, low, high, total, variance, choice)
-    part = slice(low, high)
-    exponentiate(choice.exponent[part], top, choice.power[part], choice.bits[part], weight[part])
-    return high - low, top + math.log(multiply_and_add(weight[part], choice.factor[part]))
-
-
-@njit(**INNER)
-def exponentiate(exponent: Floats, top: float, power: Floats, bits: Int64s, out: Floats) -> None:
-    """Write exp(exponent - top) to out, to eleven digits, on vectors: libm's takes one at a time.
-
-    exp(x) is 2^k exp(x - k log 2), k whole. Adding ``MAGIC`` rounds to k and leaves it in the last
-    bits of a double, from where it moves to the exponent's. ``bits`` is the memory of ``power``.
-    """
-    for j in range(exponent.shape[0]):
-        out[j] = max(exponent[j] - top, LEAST_EXPONENT)
-        power[j] = out[j] * LOG2_E + MAGIC
-    for j in range(exponent.shape[0]):
-        r = out[j] - (power[j] - MAGIC) * LOG_2
-        near = 1 / 5040 + r * (1 / 40320 + r * (1 / 362880))
-        near = 1 / 24 + r * (1 / 120 + r * (1 / 720 + r * near))
-        out[j] = 1.0 + r * (1.0 + r * (0.5 + r * (1 / 6 + r * near)))
-    for j in range(exponent.shape[0]):
-        bits[j] = (bits[j] << MANTISSA) + BIAS
-    for j in range(exponent.shape[0]):
-        out[j] *= power[j]
-
-
-@njit(cache=True, nogil=True)
 def weigh_node(
-    histogram: Floats,
-    active: Int32s,
-    n_active: int,
+    cells: Floats,
+    active: Active,
     total: Floats,
     depth: int,
     variance: float,
-    log_tilt: float,
     table: SumTable,
     choice: Choice,
 ) -> float:
-    """Log of the sum of the node's weights, relative to m(node); each cut's is in ``choice``.
-
-    ``log_tilt`` is added to every cut's.
-    """
+    """Log of the sum of the node's weights, relative to m(node); each cut's is in ``choice``."""
     stop = table.log_stop[depth]
-    choice.log_feature[:n_active] = -np.inf
     if depth >= table.max_depth or total[COUNT] < 1.5:
-        choice.total[0] = stop
+        choice.total[0], choice.total[1], choice.total[2] = stop, 1.0, 1.0
         return stop
-    log_node = log_marginal(total[PRECISION], total[PULL], variance)
-    best = stop
-    for a in range(n_active):
-        f = active[a]
-        bins = table.n_codes[f]
-        n_cuts, log_sum = weigh_feature(
-            histogram[a], bins, total, variance, choice, choice.weight[a]
-        )
-        if n_cuts == 0:
-            continue
-        log_weight = table.log_split[depth] + table.log_feature[f] + log_tilt - log_node
-        if table.uniform_cuts:
-            log_weight -= math.log(n_cuts)
-        choice.log_feature[a] = log_weight + log_sum
-        best = max(best, choice.log_feature[a])
-    mass = math.exp(stop - best)
-    for a in range(n_active):
-        mass += math.exp(choice.log_feature[a] - best)
-    choice.total[0] = math.log(mass) + best
+    n_cells = active.first[active.used[0]]
+    spread = 1.0 + variance * total[PRECISION]
+    base = 0.5 * variance * total[PULL] * total[PULL] / spread
+    scale = math.exp(table.log_split[depth]) * math.sqrt(spread)
+    lift = cut = 0.0
+    for attempt in range(2):
+        weigh_cuts(cells, n_cells, total, variance, base + lift, choice.weight)
+        cut = add_cuts(cells, active, total[PRECISION], table.uniform_cuts, scale, choice)
+        if cut < ENDLESS:
+            break
+        if attempt == 0:
+            lift = largest_gain(cells, n_cells, total, variance, base)
+    choice.total[1] = math.exp(stop - lift)
+    choice.total[2] = choice.total[1] + cut
+    choice.total[0] = math.log(choice.total[2]) + lift
     return choice.total[0]
 
 
 @njit(**INNER)
-def draw_choice(
-    depth: int,
-    active: Int32s,
-    n_active: int,
-    table: SumTable,
-    choice: Choice,
-    rng: np.random.Generator,
-) -> tuple[int, int]:
+def draw_choice(active: Active, choice: Choice, rng: np.random.Generator) -> tuple[int, int]:
     """Draw what a weighed node does: position of the active feature (or ``STOP``), and the cut."""
-    left = rng.random() - math.exp(table.log_stop[depth] - choice.total[0])
-    if left < 0.0:
+    stop, total = choice.total[1], choice.total[2]
+    left = rng.random() * total - stop
+    if left < 0.0 or total <= stop:
         return STOP, 0
     last = STOP
-    for a in range(n_active):
-        part = math.exp(choice.log_feature[a] - choice.total[0])
-        if part > 0.0:
+    for a in range(active.used[0]):
+        if choice.mass[a] > 0.0:
             last = a
-            if left < part:
+            if left < choice.mass[a]:
                 break
-            left -= part
+            left -= choice.mass[a]
     if last == STOP:  # rounding
         return STOP, 0
-    weight = choice.weight[last]
-    bins = table.n_codes[active[last]]
-    left = rng.random() * weight[:bins].sum()
-    chosen = -1
-    for j in range(bins):
-        if weight[j] > 0.0:
-            chosen = j
-            left -= weight[j]
+    begin, end = active.first[last], active.first[last + 1]
+    total = 0.0
+    for i in range(begin, end):
+        total += choice.weight[i]
+    left = rng.random() * total
+    chosen = 0
+    for cut, weight in enumerate(choice.weight[begin:end]):
+        if weight > 0.0:
+            chosen = cut
+            left -= weight
             if left < 0.0:
                 break
     return last, chosen

@@ -11,6 +11,8 @@ from dtgfn._support.checks import check_count, check_integer, check_range
 
 MOST_CHAINS = 256
 MOST_SUMMED = 10_000
+USUAL_SUMMED, USUAL_SUMMED_OF_NUMBERS = 50, 100
+USUAL_DRAWS, USUAL_TREES = (40, 80), 4000  # draws, and the trees in all of them
 
 
 @dataclass(frozen=True)
@@ -19,15 +21,16 @@ class SumOptions:
 
     Attributes
     ----------
-    n_summed : int
-        Trees in a sum, M.
+    n_summed : int or None
+        Trees in a sum, M; None is 50 for classes and 100 for numbers.
     n_chains : int
         Chains, each from no splits.
     n_sweeps : int or None
         How often each chain draws every tree; None is until the time is over. The first third is
         not kept.
-    n_draws : int
-        Sums kept from all chains together.
+    n_draws : int or None
+        Sums kept from all chains together; None is 80, or fewer of larger sums, so that predicting
+        takes no longer: 40 of 100 trees or more.
     tree_prior : tuple of two floats
         A node at depth k splits with probability base x (1 + k)^-decay, as in BART.
     leaf_scale : float or None
@@ -42,21 +45,23 @@ class SumOptions:
 
     """
 
-    n_summed: int = 50
+    n_summed: int | None = None
     n_chains: int = 4
     n_sweeps: int | None = 200
-    n_draws: int = 80
+    n_draws: int | None = None
     tree_prior: tuple[float, float] = (0.95, 2.0)
     leaf_scale: float | None = None
     memory_budget: float | None = None
     checkpoint: str | Path | None = None
 
     def __post_init__(self) -> None:
-        check_integer("n_summed", self.n_summed, 1, MOST_SUMMED)
+        if self.n_summed is not None:
+            check_integer("n_summed", self.n_summed, 1, MOST_SUMMED)
         check_integer("n_chains", self.n_chains, 1, MOST_CHAINS)
         if self.n_sweeps is not None:
             check_count("n_sweeps", self.n_sweeps)
-        check_count("n_draws", self.n_draws)
+        if self.n_draws is not None:
+            check_count("n_draws", self.n_draws)
         _check_tree_prior(self.tree_prior)
         if self.leaf_scale is not None:
             check_range("leaf_scale", self.leaf_scale, 1e-9, 1e9)
@@ -66,6 +71,21 @@ class SumOptions:
             raise ValueError(
                 f"checkpoint={self.checkpoint!r} is not a file name; give one, or None."
             )
+
+
+def trees_in_a_sum(options: SumOptions, of_classes: bool) -> int:
+    """What ``n_summed`` means."""
+    if options.n_summed is not None:
+        return options.n_summed
+    return USUAL_SUMMED if of_classes else USUAL_SUMMED_OF_NUMBERS
+
+
+def sums_to_keep(options: SumOptions, n_summed: int) -> int:
+    """What ``n_draws`` means."""
+    if options.n_draws is not None:
+        return options.n_draws
+    fewest, most = USUAL_DRAWS
+    return min(max(USUAL_TREES // n_summed, fewest), most)
 
 
 OPTION_NAMES = tuple(SumOptions.__dataclass_fields__)

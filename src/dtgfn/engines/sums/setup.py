@@ -7,13 +7,14 @@ import math
 import numpy as np
 from scipy.stats import chi2
 
-from dtgfn._support.arrays import Int32s
-from dtgfn.engines.sums.chain import Setup, likely_active
+from dtgfn._support.arrays import Codes, Int32s
+from dtgfn.engines.sums.chain import Setup, likely_sum
 from dtgfn.engines.sums.node_choice import SumTable
-from dtgfn.engines.sums.settings import SumOptions
-from dtgfn.engines.sums.sweep import CLASSES, NUMBERS, Moves, Prior, Target
+from dtgfn.engines.sums.scales import CLASSES, NUMBERS, Prior, Target
+from dtgfn.engines.sums.settings import SumOptions, trees_in_a_sum
+from dtgfn.engines.sums.sweep import Moves
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
-from dtgfn.trees.score import BranchingPrior, Rows
+from dtgfn.trees.score import BranchingPrior, PenaltyPrior, Rows
 
 TWIGS = 0.5  # of the proposals that are of a subtree
 FEW_COLUMNS = 8  # that a proposal looks at, at least
@@ -32,37 +33,69 @@ def make_setup(
     options: SumOptions,
 ) -> Setup:
     """Lay out what all chains share; features that do not vary are left out of no tree's reach."""
-    n_codes = rows.codes.max(axis=0, initial=0).astype(np.int32) + 1
+    table = make_table(rows.codes, column, max_depth, BranchingPrior(*options.tree_prior))
+    target, n_sums = make_target(rows, leaf)
+    n_summed = trees_in_a_sum(options, target.kind == CLASSES)
+    prior = make_prior(rows, target, n_summed, options.leaf_scale)
+    return make_moves(table, target, prior, n_sums, n_summed)
+
+
+def make_table(
+    codes: Codes, column: Int32s, max_depth: int, prior: BranchingPrior | PenaltyPrior
+) -> SumTable:
+    """Lay out rows of codes [n, F] for the loops; of a penalty all splits pay the same."""
+    n_codes = codes.max(axis=0, initial=0).astype(np.int32) + 1
     narrow = np.uint8 if n_codes.max(initial=1) <= 256 else np.uint16
-    varying = (rows.codes != rows.codes[:1]).any(axis=0)
-    present, per_column = np.unique(column[varying], return_counts=True)
-    log_stop, log_split = BranchingPrior(*options.tree_prior).node_terms(max_depth)
+    varying = codes.min(axis=0, initial=np.iinfo(codes.dtype).max) < n_codes - 1
+    by_column = np.argsort(column, kind="stable").astype(np.int32)
+    by_column = by_column[varying[by_column]]
+    n_columns = int(column.max(initial=0)) + 1
+    per_column = np.bincount(column[by_column], minlength=n_columns)
+    log_stop, log_split = prior.node_terms(max_depth)
     # A column is as probable as any other, and so is each of its features.
-    width = np.ones(int(column.max(initial=0)) + 1)
-    width[present] = per_column
-    log_feature = np.where(
-        varying, -math.log(max(len(present), 1)) - np.log(width[column]), -np.inf
-    )
-    table = SumTable(
-        codes=np.ascontiguousarray(rows.codes.astype(narrow)),
+    log_feature = np.zeros(len(column))
+    branching = isinstance(prior, BranchingPrior)
+    if branching:
+        width = np.maximum(per_column, 1)[column]
+        log_feature = -np.log(width) - math.log(max(int(np.count_nonzero(per_column)), 1))
+    return SumTable(
+        codes=np.ascontiguousarray(codes, dtype=narrow),
         n_codes=n_codes,
         column=column.astype(np.int32),
+        by_column=by_column,
+        begin=np.concatenate([[0], np.cumsum(per_column)]).astype(np.int32),
+        first_cell=np.concatenate([[0], np.cumsum(n_codes)]).astype(np.uint32),
         log_feature=log_feature,
         log_stop=log_stop,
         log_split=log_split,
-        uniform_cuts=True,
+        uniform_cuts=branching,
         max_depth=max_depth,
     )
-    target, n_sums = make_target(rows, leaf)
-    share = column_share(len(present))
+
+
+def make_moves(
+    table: SumTable,
+    target: Target,
+    prior: Prior,
+    n_sums: int,
+    n_summed: int,
+    moves: Moves | None = None,
+) -> Setup:
+    """Choose how trees are proposed, and see how much memory that takes."""
+    per_column = np.diff(table.begin).astype(np.int64)
+    if moves is None:
+        moves = Moves(TWIGS, column_share(int(np.count_nonzero(per_column))))
+    codes = np.zeros(len(per_column), dtype=np.int64)
+    np.add.at(codes, table.column[table.by_column], table.n_codes[table.by_column])
     return Setup(
         table=table,
         target=target,
-        prior=make_prior(rows, target, options),
-        moves=Moves(TWIGS, share),
+        prior=prior,
+        moves=moves,
         n_sums=n_sums,
-        n_summed=options.n_summed,
-        most_active=max(likely_active(np.bincount(column), share), 1),
+        n_summed=n_summed,
+        most_active=max(likely_sum(per_column, moves.columns), 1),
+        most_cells=max(likely_sum(codes, moves.columns), 1),
     )
 
 
@@ -87,22 +120,22 @@ def make_target(rows: Rows, leaf: DirichletLeaf | NormalLeaf) -> tuple[Target, i
     return Target(CLASSES, np.zeros(n), label, rows.weight, log_share), leaf.n_classes
 
 
-def make_prior(rows: Rows, target: Target, options: SumOptions) -> Prior:
+def make_prior(rows: Rows, target: Target, n_summed: int, leaf_scale: float | None) -> Prior:
     """Priors of noise and leaf scale, set from the data as BART sets them.
 
     The noise variance is inverse gamma of 3 degrees of freedom, below that of a linear fit with
     probability 0.9.
     """
-    scale = SPREAD[target.kind] / math.sqrt(options.n_summed)
+    scale = SPREAD[target.kind] / math.sqrt(n_summed)
     rate = 1.0
     if target.kind == NUMBERS:
         rate = linear_noise(rows) * chi2.ppf(1 - NOISE_LEVEL, NOISE_SHAPE) / 2
     return Prior(
         noise_shape=NOISE_SHAPE / 2,
         noise_rate=rate,
-        scale=scale if options.leaf_scale is None else options.leaf_scale,
+        scale=scale if leaf_scale is None else leaf_scale,
         freedom=SCALE_FREEDOM,
-        fixed_scale=options.leaf_scale is not None,
+        fixed_scale=leaf_scale is not None,
         fixed_noise=False,
     )
 

@@ -8,8 +8,7 @@ come to the same number, and acceptance to one.
 
 Only some columns are looked at: those that the current tree uses, and any other with probability
 ``q``. Drawing them is part of the step's own randomness, so the target becomes R x q^-(columns
-used) and every cut of the proposal is worth 1 / q more (``log_tilt``); a column used twice pays it
-back.
+used) and every cut of the proposal is worth 1 / q more; a column used twice pays it back.
 """
 
 from __future__ import annotations
@@ -19,22 +18,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.arrays import Floats, Int32s, UInt32s
 from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.sums.node_choice import (
     COUNT,
     PRECISION,
     PULL,
     STOP,
+    Active,
     Choice,
     SumTable,
-    add_histogram,
+    count_pulls,
+    count_rows,
     draw_choice,
     log_marginal,
+    subtract_cells,
     weigh_node,
 )
 
 LEAF = -1
+ROOT = 0  # slot of the cells of the node that walks begin at
+NOWHERE = -1  # slot of a node that will not be asked
 
 
 class GrownTree(NamedTuple):
@@ -48,211 +52,198 @@ class GrownTree(NamedTuple):
     begin: Int32s  # [N] its rows are order[begin:end]
     end: Int32s  # [N]
     sums: Floats  # [N, 3] count, precision, precision x residual
-    order: Int32s  # [n] rows
+    order: UInt32s  # [n] rows
 
 
 class Scratch(NamedTuple):
     """Memory of one chain's walks."""
 
-    histogram: Floats  # [S, A, B, 3] of nodes that are waiting
-    root_histogram: Floats  # [A, B, 3] of the node that walks begin at
-    root_choice: Choice  # and what it may do, which is the same for all of them
+    active: Active
+    known: Floats  # precisions of the cells of all rows, or nothing if there are too many
+    cells: Floats  # [S, 2, C] of the first node and of nodes that are waiting
+    root_choice: Choice  # what the first node may do, which is the same for all walks
     choice: Choice
-    active: Int32s  # [F] features that are looked at, the first n_active
     waiting: Int32s  # [S] nodes
-    slot: Int32s  # [S] histogram of each
+    slot: Int32s  # [S] cells of each
     free: Int32s  # [S] slots that nobody uses
-    flag: Int32s  # [columns]
+    flag: Int32s  # [columns] zero between uses
+
+
+@njit(**INNER)
+def activate(column: int, log_tilt: float, room: int, table: SumTable, active: Active) -> bool:
+    """Look at the features of a column, too; False if there is no memory for them."""
+    n = active.used[0]
+    for k in range(table.begin[column], table.begin[column + 1]):
+        f = table.by_column[k]
+        end = active.first[n] + table.n_codes[f]
+        if n == active.share.shape[0] or end > room:
+            return False
+        active.feature[n] = f
+        active.first[n + 1] = end
+        active.share[n] = math.exp(table.log_feature[f] + log_tilt)
+        n += 1
+    active.used[0] = n
+    return True
 
 
 @njit(**INNER)
 def choose_features(
-    feature: Int32s,
-    size: int,
-    share: float,
-    table: SumTable,
-    scratch: Scratch,
-    rng: np.random.Generator,
-) -> int:
+    tree: GrownTree, share: float, table: SumTable, scratch: Scratch, rng: np.random.Generator
+) -> bool:
     """Make the features active of all columns that a tree uses, and of others by chance.
 
-    Returns how many, or -1 if they are more than there is memory for.
+    Returns False if they are more than there is memory for, which is so for all trees of them.
     """
-    flag = scratch.flag
-    for c in range(flag.shape[0]):
-        flag[c] = 1 if share >= 1.0 or rng.random() < share else 0
-    for node in range(size):
-        if feature[node] != LEAF:
-            flag[table.column[feature[node]]] = 1
-    n_active = 0
-    for f in range(table.column.shape[0]):
-        if flag[table.column[f]] == 1 and table.log_feature[f] > -np.inf:
-            if n_active == scratch.root_histogram.shape[0]:
-                return -1
-            scratch.active[n_active] = f
-            n_active += 1
-    return n_active
+    flag, active = scratch.flag, scratch.active
+    active.used[0] = active.first[0] = 0
+    log_tilt = -math.log(min(share, 1.0))
+    room, fits = scratch.choice.weight.shape[0], True
+    for node in range(tree.size[0]):
+        if tree.feature[node] != LEAF:
+            column = table.column[tree.feature[node]]
+            if flag[column] == 0:
+                flag[column] = 1
+                fits &= activate(column, log_tilt, room, table, active)
+    c = -1
+    while True:
+        skipped = 0.0 if share >= 1.0 else math.log(1.0 - rng.random()) / math.log1p(-share)
+        if skipped >= flag.shape[0] - 1 - c:
+            break
+        c += 1 + int(skipped)
+        if flag[c] == 0:
+            fits &= activate(c, log_tilt, room, table, active)
+    for node in range(tree.size[0]):
+        if tree.feature[node] != LEAF:
+            flag[table.column[tree.feature[node]]] = 0
+    return fits
 
 
 @njit(**INNER)
-def part_rows(tree: GrownTree, node: int, table: SumTable) -> int:
-    """Bring the rows that go left at a split to the front of its segment; return their end."""
-    order, feature, cut = tree.order, tree.feature[node], tree.cut[node]
+def part_rows(tree: GrownTree, node: int, table: SumTable) -> None:
+    """Bring the rows that go left at a split to the front of its segment; place its children."""
+    order, feature, cut = tree.order, np.uint32(tree.feature[node]), tree.cut[node]
     middle = tree.begin[node]
     for r in range(tree.begin[node], tree.end[node]):
         row = order[r]
         order[r] = order[middle]
         order[middle] = row
         middle += table.codes[row, feature] <= cut
-    return middle
-
-
-@njit(**INNER)
-def place_children(tree: GrownTree, node: int, middle: int) -> None:
-    """Give the children of a split their rows and depth."""
     left = tree.left[node]
     tree.begin[left], tree.end[left] = tree.begin[node], middle
     tree.begin[left + 1], tree.end[left + 1] = middle, tree.end[node]
     tree.depth[left] = tree.depth[left + 1] = tree.depth[node] + 1
 
 
-@njit(cache=True, nogil=True)
-def add_sums(tree: GrownTree, node: int, row_precision: Floats, row_pull: Floats) -> None:
-    """Add up the rows of a node."""
-    count = tree.end[node] - tree.begin[node]
-    precision = pull = 0.0
-    for r in range(tree.begin[node], tree.end[node]):
-        row = tree.order[r]
-        precision += row_precision[row]
-        pull += row_pull[row]
-    tree.sums[node, COUNT] = count
-    tree.sums[node, PRECISION] = precision
-    tree.sums[node, PULL] = pull
-
-
 @njit(**INNER)
-def _child_histograms(
+def count_children(
     tree: GrownTree,
     node: int,
     slot: int,
-    n_active: int,
-    row_precision: Floats,
-    row_pull: Floats,
+    n_free: int,
+    row_state: Floats,
     table: SumTable,
     scratch: Scratch,
-    n_free: int,
 ) -> tuple[int, int]:
-    """Histograms of both children: the smaller one is counted, the other is what is left.
+    """Cells of both children: of the smaller one from its rows, of the other what is left.
 
-    Returns the slots of left and right; the node's own is used again.
+    Returns the slots of left and right.
     """
     left = tree.left[node]
-    small = (
-        left
-        if tree.end[left] - tree.begin[left] <= tree.end[left + 1] - tree.begin[left + 1]
-        else left + 1
-    )
-    fresh = scratch.free[n_free - 1]
-    mine, of_node = scratch.histogram[fresh], scratch.histogram[slot]
-    for a in range(n_active):
-        for j in range(table.n_codes[scratch.active[a]]):
-            mine[a, j, 0] = mine[a, j, 1] = mine[a, j, 2] = 0.0
-    add_histogram(
-        table.codes, tree.order, tree.begin[small], tree.end[small],
-        scratch.active, n_active, row_precision, row_pull, mine,
-    )  # fmt: skip
-    for a in range(n_active):
-        for j in range(table.n_codes[scratch.active[a]]):
-            for k in range(3):
-                of_node[a, j, k] -= mine[a, j, k]
-    return (fresh, slot) if small == left else (slot, fresh)
+    if tree.depth[left] >= table.max_depth:
+        return NOWHERE, NOWHERE
+    sizes = tree.end[left] - tree.begin[left], tree.end[left + 1] - tree.begin[left + 1]
+    small = left + int(sizes[1] < sizes[0])
+    mine, others = scratch.free[n_free - 1], scratch.free[n_free - 2]
+    cells, active = scratch.cells, scratch.active
+    rows = tree.order[tree.begin[small] : tree.end[small]]
+    count_rows(table.codes, rows, active, row_state, cells[mine])
+    n_cells = active.first[active.used[0]]
+    subtract_cells(cells[slot], cells[mine], n_cells, cells[others])
+    return (mine, others) if small == left else (others, mine)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
+def split_node(
+    tree: GrownTree, node: int, at: int, cut: int, cells: Floats, active: Active
+) -> None:
+    """Give a node its split and two children, whose sums its cells know."""
+    left = tree.size[0]
+    tree.feature[node], tree.cut[node], tree.left[node] = active.feature[at], cut, left
+    tree.size[0] = left + 2
+    cell = active.first[at] + np.uint32(cut)
+    for k in range(2):
+        tree.sums[left, PRECISION + k] = cells[k, cell]
+        tree.sums[left + 1, PRECISION + k] = tree.sums[node, PRECISION + k] - cells[k, cell]
+
+
+@njit(**INNER)
 def walk_tree(
     tree: GrownTree,
     start: int,
     drawing: bool,
-    n_active: int,
-    log_tilt: float,
     variance: float,
-    row_precision: Floats,
-    row_pull: Floats,
+    row_state: Floats,
     table: SumTable,
     scratch: Scratch,
     rng: np.random.Generator,
 ) -> float:
     """Weigh the subtree at ``start``, or draw a new one there; return its log (R / P_F).
 
-    ``scratch.root_histogram`` and ``root_choice`` are those of ``start``. A tree that is drawn has
+    The cells of slot ``ROOT`` and ``root_choice`` are those of ``start``. A tree that is drawn has
     no nodes below ``start`` yet.
     """
-    n_slots = scratch.free.shape[0]
-    for s in range(n_slots - 1):
-        scratch.free[s] = n_slots - 1 - s
-    n_free = n_slots - 1
-    root = scratch.histogram[0]
-    for a in range(n_active):
-        for j in range(table.n_codes[scratch.active[a]]):
-            for k in range(3):
-                root[a, j, k] = scratch.root_histogram[a, j, k]
-    scratch.waiting[0], scratch.slot[0] = start, 0
+    n_free = scratch.free.shape[0]
+    for s in range(n_free):
+        scratch.free[s] = n_free - s  # all but ROOT
+    scratch.waiting[0], scratch.slot[0] = start, ROOT
     n_waiting = 1
-    sums = tree.sums[start]
-    value = log_marginal(sums[PRECISION], sums[PULL], variance)
+    value = log_marginal(tree.sums[start, PRECISION], tree.sums[start, PULL], variance)
     while n_waiting > 0:
         n_waiting -= 1
         node, slot = scratch.waiting[n_waiting], scratch.slot[n_waiting]
-        depth = tree.depth[node]
         choice = scratch.root_choice
         if node != start:
             choice = scratch.choice
             weigh_node(
-                scratch.histogram[slot], scratch.active, n_active, tree.sums[node], depth,
-                variance, log_tilt, table, choice,
+                scratch.cells[max(slot, ROOT)], scratch.active, tree.sums[node], tree.depth[node],
+                variance, table, choice,
             )  # fmt: skip
         value += choice.total[0]
         if drawing:
-            at, cut = draw_choice(depth, scratch.active, n_active, table, choice, rng)
-            room = tree.size[0] + 2 <= tree.feature.shape[0]
-            if at != STOP and not room:
-                return -np.inf  # a tree of so many nodes is never accepted
-            tree.feature[node] = LEAF if at == STOP else scratch.active[at]
-            tree.cut[node] = cut
+            at, cut = draw_choice(scratch.active, choice, rng)
             if at != STOP:
-                tree.left[node] = tree.size[0]
-                tree.size[0] += 2
-        if tree.feature[node] == LEAF:
+                if tree.size[0] + 2 > tree.feature.shape[0]:
+                    return -np.inf  # a tree of so many nodes is never accepted
+                split_node(tree, node, at, cut, scratch.cells[slot], scratch.active)
+                part_rows(tree, node, table)
+                left = tree.left[node]
+                for child in range(left, left + 2):
+                    tree.feature[child] = LEAF
+                    tree.sums[child, COUNT] = tree.end[child] - tree.begin[child]
+        if tree.feature[node] != LEAF:
+            slots = count_children(tree, node, slot, n_free, row_state, table, scratch)
+            if slots[0] != NOWHERE:
+                n_free -= 2
+            for side in range(2):
+                scratch.waiting[n_waiting] = tree.left[node] + side
+                scratch.slot[n_waiting] = slots[side]
+                n_waiting += 1
+        if slot > ROOT:
             scratch.free[n_free] = slot
             n_free += 1
-            continue
-        middle = part_rows(tree, node, table) if drawing else tree.end[tree.left[node]]
-        left = tree.left[node]
-        if drawing:
-            place_children(tree, node, middle)
-            add_sums(tree, left, row_precision, row_pull)
-            for k in range(3):
-                tree.sums[left + 1, k] = tree.sums[node, k] - tree.sums[left, k]
-        slots = _child_histograms(
-            tree, node, slot, n_active, row_precision, row_pull, table, scratch, n_free
-        )
-        n_free -= 1
-        for side in range(2):
-            scratch.waiting[n_waiting], scratch.slot[n_waiting] = left + side, slots[side]
-            n_waiting += 1
     return value
 
 
 @njit(**INNER)
 def n_columns_used(tree: GrownTree, table: SumTable, flag: Int32s) -> int:
-    """How many columns a tree uses; ``flag`` [columns] is scratch."""
-    flag[:] = 0
+    """How many columns a tree uses; ``flag`` [columns] is zero before and after."""
     count = 0
-    for node in range(tree.size[0]):
-        if tree.feature[node] != LEAF:
-            column = table.column[tree.feature[node]]
-            count += 1 - flag[column]
-            flag[column] = 1
+    for turn in range(2):
+        for node in range(tree.size[0]):
+            if tree.feature[node] != LEAF:
+                column = table.column[tree.feature[node]]
+                count += (1 - flag[column]) * (1 - turn)
+                flag[column] = 1 - turn
     return count
 
 
@@ -286,15 +277,16 @@ def copy_without(tree: GrownTree, pruned: int, out: GrownTree) -> int:
     return where
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def locate_rows(tree: GrownTree, table: SumTable) -> None:
     """Bring the rows of a tree's splits into its segments, whatever tree was there before."""
-    for row in range(tree.order.shape[0]):
+    n = tree.order.shape[0]
+    for row in range(n):
         tree.order[row] = row
-    tree.begin[0], tree.end[0], tree.depth[0] = 0, table.codes.shape[0], 0
+    tree.begin[0], tree.end[0], tree.depth[0] = 0, n, 0
     for node in range(tree.size[0]):
         if tree.feature[node] != LEAF:
-            place_children(tree, node, part_rows(tree, node, table))
+            part_rows(tree, node, table)
 
 
 @njit(**INNER)
@@ -304,73 +296,46 @@ def redraw_tree(
     twig: bool,
     share: float,
     variance: float,
-    row_precision: Floats,
-    row_pull: Floats,
+    row_state: Floats,
     table: SumTable,
     scratch: Scratch,
     rng: np.random.Generator,
 ) -> bool:
     """Propose a new tree, or a new subtree at some node below the root; return whether it is taken.
 
-    Then ``fresh`` is the new state, else ``tree`` is. The rows of ``tree`` are located.
+    Then ``fresh`` is the new state, else ``tree`` is. Rows and sums of ``tree`` are known.
     """
-    for node in range(tree.size[0]):
-        add_sums(tree, node, row_precision, row_pull)
     start = 0
     if twig:
         if tree.size[0] == 1:
             return False
         start = 1 + int(rng.random() * (tree.size[0] - 1))
-    n_active = choose_features(tree.feature, tree.size[0], share, table, scratch, rng)
-    if n_active < 0:
+    if not choose_features(tree, share, table, scratch, rng):
         return False
-    log_tilt = -math.log(min(share, 1.0))
-    root = scratch.root_histogram
-    for a in range(n_active):
-        for j in range(table.n_codes[scratch.active[a]]):
-            root[a, j, 0] = root[a, j, 1] = root[a, j, 2] = 0.0
-    add_histogram(
-        table.codes, tree.order, tree.begin[start], tree.end[start],
-        scratch.active, n_active, row_precision, row_pull, root,
-    )  # fmt: skip
+    cells = scratch.cells[ROOT]
+    if start == 0 and scratch.known.shape[0] > 0:
+        count_pulls(table, scratch.active, row_state[1], scratch.known, cells)
+    else:
+        rows = tree.order[tree.begin[start] : tree.end[start]]
+        count_rows(table.codes, rows, scratch.active, row_state, cells)
     weigh_node(
-        root, scratch.active, n_active, tree.sums[start], tree.depth[start],
-        variance, log_tilt, table, scratch.root_choice,
+        cells, scratch.active, tree.sums[start], tree.depth[start], variance, table,
+        scratch.root_choice,
     )  # fmt: skip
-    before = walk_tree(
-        tree,
-        start,
-        False,
-        n_active,
-        log_tilt,
-        variance,
-        row_precision,
-        row_pull,
-        table,
-        scratch,
-        rng,
-    )
     begun = copy_without(tree, start, fresh)
-    after = walk_tree(
-        fresh,
-        begun,
-        True,
-        n_active,
-        log_tilt,
-        variance,
-        row_precision,
-        row_pull,
-        table,
-        scratch,
-        rng,
-    )
-    if after == -np.inf:
+    gain = 0.0
+    for drawing in range(2):
+        ratio = walk_tree(
+            fresh if drawing else tree, begun if drawing else start, drawing == 1, variance,
+            row_state, table, scratch, rng,
+        )  # fmt: skip
+        gain += ratio if drawing else -ratio
+    if gain == -np.inf:
         return False
-    gain = after - before
-    if log_tilt > 0.0:  # R / P_F has every cut's tilt in P_F; the target has one for each column
-        spent_before = (tree.size[0] - 1) // 2 - n_columns_used(tree, table, scratch.flag)
-        spent_after = (fresh.size[0] - 1) // 2 - n_columns_used(fresh, table, scratch.flag)
-        gain -= log_tilt * (spent_after - spent_before)
+    # R / P_F has every cut's tilt in P_F; the target has one for each column.
+    spent_before = (tree.size[0] - 1) // 2 - n_columns_used(tree, table, scratch.flag)
+    spent_after = (fresh.size[0] - 1) // 2 - n_columns_used(fresh, table, scratch.flag)
+    gain += math.log(min(share, 1.0)) * (spent_after - spent_before)
     if twig:
         gain += math.log((tree.size[0] - 1) / (fresh.size[0] - 1))
     return math.log(max(rng.random(), 1e-300)) < gain
