@@ -164,3 +164,43 @@ def test_what_cannot_be_scored_is_told_in_a_sentence(classifier, regressor, dete
         evaluate(classifier, X.iloc[:, :2], y)
     with pytest.raises(TypeError, match="cannot be scored"):
         evaluate(metrics, X, y)
+
+
+def test_two_classes_are_scored_as_by_scikit_learn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y = np.where(X[:, 0] + rng.normal(size=120) > 0.8, "yes", "no")
+    model = DTGFNClassifier(inference="exact", max_depth=2, n_thresholds=9).fit(X[:80], y[:80])
+    proba, truth = model.predict_proba(X[80:]), y[80:]
+    for positive, column in ((None, 1), ("yes", 1), ("no", 0)):
+        found = evaluate(model, X[80:], truth, positive=positive)
+        happened = truth == model.classes_[column]
+        assert found["event"] == model.classes_[column]
+        assert found["auc"] == metrics.roc_auc_score(happened, proba[:, column])
+        wanted = metrics.average_precision_score(happened, proba[:, column])
+        assert found["average_precision"] == wanted
+        assert found["log_loss"] == pytest.approx(metrics.log_loss(truth, proba), rel=1e-12)
+        wanted = metrics.brier_score_loss(happened, proba[:, column])
+        assert found["brier"] == pytest.approx(wanted, rel=1e-12)
+    share = (y[:80] == "yes").mean()
+    constant = np.tile([1 - share, share], (40, 1))
+    baseline = evaluate(model, X[80:], truth)["baseline"]
+    assert baseline["log_loss"] == pytest.approx(metrics.log_loss(truth, constant))
+    assert baseline["auc"] == 0.5
+    assert baseline["average_precision"] == pytest.approx((truth == "yes").mean())
+    with pytest.raises(ValueError, match="positive='maybe' is no class of the model"):
+        evaluate(model, X[80:], truth, positive="maybe")
+
+
+def test_training_rows_that_pass_as_held_out_are_seen():
+    from dtgfn.evaluation import seen_share
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    for model, y in (
+        (DTGFNClassifier(inference="exact", max_depth=1), (X[:, 0] > 0).astype(int)),
+        (DTGFNRegressor(inference="exact", max_depth=1), X[:, 0] ** 3),
+    ):
+        model.fit(X[:60], y[:60])
+        assert seen_share(model, X[:60], y[:60]) == 1.0
+        assert seen_share(model, X[60:], y[60:]) < 0.2

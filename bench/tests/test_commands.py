@@ -66,6 +66,8 @@ def test_notes_by_hand_are_part_of_the_page(tmp_path):
         (["run", "xor", "--jobs", "0"], "--jobs 0 is no number of processes"),
         (["run", "xor", "--tables", "iris"], "There is no table 'iris'"),
         (["run", "xor", "--methods", "icl"], "No cell of 'xor' has"),
+        (["run", "xor", "--seeds", "77"], "No cell of 'xor' has"),
+        (["run", "xor", "--seeds", "1,-2"], "--seeds '-2' is no seed"),
     ],
 )
 def test_a_mistake_gets_one_sentence(tmp_path, arguments, sentence):

@@ -47,6 +47,7 @@ def test_ties_as_shown_are_all_bold_and_fewer_seeds_never_are():
     records = records_of(a=[0.9, 0.9], b=[0.90001, 0.9], c=[0.99], d=[0.1, 0.2])
     rows = comparison_block(records, "accuracy", ["iris"], list("abcd"), {}, size=False).rows
     assert ["**" in row[1] for row in rows[1:]] == [True, True, False, False]
+    assert [row[1].endswith("\n1 of 2 seeds") for row in rows[1:]] == [False, False, True, False]
     low = comparison_block(
         records, "accuracy", ["iris"], list("abcd"), {}, size=False, higher_is_better=False
     )

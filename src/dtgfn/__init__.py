@@ -19,12 +19,14 @@ from dtgfn._support.lazy_exports import lazy_exports
 from dtgfn._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from dtgfn import dask as dask
     from dtgfn import datasets as datasets
     from dtgfn import diagnostics as diagnostics
     from dtgfn import engines as engines
     from dtgfn import explain as explain
     from dtgfn import export as export
     from dtgfn import leaves as leaves
+    from dtgfn import mlflow as mlflow
     from dtgfn import plots as plots
     from dtgfn import report as report
     from dtgfn._support.archive import StorageError as StorageError
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     from dtgfn.evaluation import evaluate as evaluate
     from dtgfn.explain.text import tree_text as tree_text
     from dtgfn.inference.bagging import infer_bagged as infer_bagged
+    from dtgfn.inference.condition import GivenEffect as GivenEffect
+    from dtgfn.inference.condition import condition as condition
+    from dtgfn.inference.condition import given_effect as given_effect
     from dtgfn.inference.extend import extend_posterior as extend_posterior
     from dtgfn.inference.extend import reweigh as reweigh
     from dtgfn.inference.infer import infer as infer
@@ -67,6 +72,11 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "inference.infer": ("infer",),
         "inference.bagging": ("infer_bagged",),
         "inference.resampling": ("BagOptions",),
+        "inference.condition": (
+            "GivenEffect",
+            "condition",
+            "given_effect",
+        ),
         "inference.extend": (
             "extend_posterior",
             "reweigh",
@@ -103,12 +113,14 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "engines.contract": ("BudgetExceeded",),
     },
     packages=(
+        "dask",
         "datasets",
         "diagnostics",
         "engines",
         "explain",
         "export",
         "leaves",
+        "mlflow",
         "plots",
         "report",
     ),

@@ -15,16 +15,19 @@ from dtgfn._support.checks import check_integer
 from dtgfn.data.tables import Table, as_table, label, listing, take
 from dtgfn.data.targets import as_target, check_labels, check_numbers
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
+from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.trees.score import LeftOutRows
 
 FLOOR = 1e-15  # a probability of zero for what happened would make every mean infinite
 LEVEL = 0.9
+FEW = 10  # rows that may be like others by chance
 MOST_POINTS = 300
 MOST_INTERVALS = 500  # each is a quantile of a mixture over all trees, which takes a while
 
 Truth = npt.NDArray[Any]
 
 
-def evaluate(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, Any]:
+def evaluate(model: Any, X: Any, y: Any, n_bins: int = 10, positive: Any = None) -> dict[str, Any]:
     """Score a model on held-out rows X [n, columns] with targets y [n]; all values are plain JSON.
 
     Parameters
@@ -38,14 +41,20 @@ def evaluate(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, Any]:
         normal rows and 1 for anomalies (a 0 among them tells), or false and true.
     n_bins : int
         Equal bins of the probability of the predicted class, for the calibration.
+    positive : label or None
+        The event, of two classes; the last class if None.
 
     Returns
     -------
     dict
-        Of classes ``rows``, ``accuracy``, ``log_loss``, ``brier`` (summed over classes),
-        ``calibration_error``, ``reliability`` (bins that hold rows: ``low``, ``high``,
-        ``mean_probability``, ``share_right``, ``rows``) and ``confusion`` (``labels`` and
-        ``counts``, truth by prediction).
+        Of classes ``rows``, ``accuracy``, ``log_loss``, ``brier`` (as scikit-learn's: of P(event)
+        where there are two classes, else summed over classes), ``calibration_error``,
+        ``reliability`` (bins that hold rows: ``low``, ``high``, ``mean_probability``,
+        ``share_right``, ``rows``), ``confusion`` (``labels`` and ``counts``, truth by prediction)
+        and ``baseline``, the same scores of a model that says the training rows' class shares for
+        every row (None if the model was saved without its rows). Two classes have the ``event``
+        (``positive``, else the last class), ``auc`` and ``average_precision`` as well, None where
+        one class is absent.
 
         Of numbers ``rows``, ``rmse``, ``mean_absolute_error``, ``r2``, ``coverage`` (share inside
         the interval of ``level``, of ``coverage_rows`` rows at even steps, at most 500) and
@@ -66,7 +75,7 @@ def evaluate(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, Any]:
     truth = read_truth(model, y)
     check_lengths(as_table(X), truth)
     if isinstance(model, DTGFNClassifier):
-        return _score_classes(model.predict_proba(X), truth, model, n_bins)
+        return _score_classes(model.predict_proba(X), truth, model, n_bins, positive)
     if isinstance(model, DTGFNRegressor):
         return _score_numbers(model, X, truth)
     return _score_anomalies(model, X, truth)
@@ -136,15 +145,104 @@ def _anomalous(target: Truth) -> npt.NDArray[np.bool_]:
 
 
 def _score_classes(
-    probability: Floats, truth: Int64s, model: DTGFNClassifier, n_bins: int
+    probability: Floats, truth: Int64s, model: DTGFNClassifier, n_bins: int, positive: Any
 ) -> dict[str, Any]:
-    vote = probability.argmax(axis=1)
+    vote, event = probability.argmax(axis=1), event_code(model, positive)
+    scores = {**class_scores(probability, truth, n_bins)}
+    shares = training_shares(model)
+    baseline: dict[str, Any] | None = None
+    if shares is not None:
+        constant = np.tile(shares, (len(truth), 1))
+        baseline = {**class_scores(constant, truth, n_bins)}
+        if event is not None:
+            baseline |= event_scores(constant[:, event], truth == event)
+    if event is not None:
+        named = {"event": str(model.classes_[event])}
+        scores |= named | event_scores(probability[:, event], truth == event)
     return {
         "rows": len(truth),
-        **class_scores(probability, truth, n_bins),
+        **scores,
         "reliability": reliability(probability.max(axis=1), vote == truth, n_bins),
         "confusion": _confusion([str(c) for c in model.classes_], truth, vote),
+        "baseline": baseline,
     }
+
+
+def event_code(model: DTGFNClassifier, positive: Any) -> int | None:
+    """Code of the event among two classes; None where there are more and none was named."""
+    if len(model.classes_) != 2:
+        if positive is not None:
+            raise ValueError(
+                f"positive={positive!r} is for two classes, but the model has "
+                f"{len(model.classes_)}; leave it out."
+            )
+        return None
+    names = [label(known) for known in model.classes_.tolist()]
+    if positive is None or label(positive) in names:
+        return 1 if positive is None else names.index(label(positive))
+    raise ValueError(f"positive={positive!r} is no class of the model; it knows {listing(names)}.")
+
+
+def event_scores(probability: Floats, happened: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """AUC, average precision and Brier score of P(event) [n], as scikit-learn's functions.
+
+    >>> event_scores(np.array([0.9, 0.2]), np.array([True, False]))["auc"]
+    1.0
+    """
+    both = bool(happened.any() and not happened.all())
+    return {
+        "auc": float(roc_auc_score(happened, probability)) if both else None,
+        "average_precision": float(average_precision_score(happened, probability))
+        if both
+        else None,
+        "brier": float(((probability - happened) ** 2).mean()),
+    }
+
+
+def seen_share(model: Any, X: Any, y: Any) -> float | None:
+    """Share of rows that are like a training row in every column's code and in the target.
+
+    None of a detector, of few rows, without training rows, or where those are alike themselves.
+
+    Parameters
+    ----------
+    model : DTGFNClassifier, DTGFNRegressor or DTGFNAnomalyDetector
+        Fitted.
+    X : table
+        Rows that are thought to be held out.
+    y : array [n]
+        Their targets.
+
+    Returns
+    -------
+    float or None
+        The share.
+
+    """
+    posterior = getattr(model, "posterior_", None)
+    if posterior is None or isinstance(posterior.rows, LeftOutRows):
+        return None
+    truth, rows = read_truth(model, y), posterior.rows
+    if isinstance(model, DTGFNRegressor):
+        of_sums = isinstance(posterior, SumPosterior)
+        leaf: Any = posterior.leaf if of_sums else posterior.score.leaf
+        truth = (truth - leaf.location) / leaf.scale
+    known = {code.tobytes(): float(t) for code, t in zip(rows.codes, rows.target, strict=True)}
+    if len(truth) < FEW or len(known) < rows.weight.sum() / 2:
+        return None
+    codes = posterior.encode(X)
+    found = [known.get(code.tobytes()) for code in codes]
+    like = [f is not None and abs(f - t) < 1e-9 for f, t in zip(found, truth, strict=True)]
+    return float(np.mean(like))
+
+
+def training_shares(model: DTGFNClassifier) -> Floats | None:
+    """Shares of the classes among the training rows [C]; None if those were left out."""
+    rows = model.posterior_.rows
+    if isinstance(rows, LeftOutRows):
+        return None
+    counts = np.bincount(rows.target, weights=rows.weight, minlength=len(model.classes_))
+    return np.asarray(counts / counts.sum())
 
 
 def class_scores(probability: Floats, truth: Int64s, n_bins: int = 10) -> dict[str, float]:

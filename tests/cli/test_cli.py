@@ -100,6 +100,10 @@ def test_demo_needs_and_leaves_no_files(tmp_path, monkeypatch):
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["held_out"]["accuracy"] >= 0.9
+    assert summary["default"]["held_out"]["accuracy"] >= 0.9
+    assert summary["held_out"]["baseline"]["accuracy"] < 0.5
+    assert abs(summary["gflownet"]["log_z_error"]) < 0.05
+    assert abs(summary["gflownet"]["elbo_gap"]) < 0.05
     assert list(tmp_path.iterdir()) == []
 
 
@@ -293,7 +297,12 @@ def test_rows_set_aside_are_not_fitted(folder, tmp_path):
     assert again["held_out"]["confusion"] == told["held_out"]["confusion"]
     assert again["held_out"]["log_loss"] == pytest.approx(told["held_out"]["log_loss"])
     words = dtgfn(*line, "--out", out).stdout
-    assert f"Held-out rows (20): accuracy {told['held_out']['accuracy']:.3f}, log loss" in words
+    accuracy, baseline = (of["accuracy"] for of in (told["held_out"], told["held_out"]["baseline"]))
+    said = f"accuracy {accuracy:.3f} (baseline {baseline:.3f}), log loss"
+    assert f"Held-out rows (20, P({told['held_out']['event']})): {said}" in words
+    assert dtgfn("show", out).stdout.count(said) == 1  # they stay in the file
+    assert json.loads(dtgfn("report", out, "--json").stdout)["held_out"]["accuracy"] == accuracy
+    assert told["held_out"]["row_numbers"] == np.sort(order[:20]).tolist()
 
 
 def test_anomalies_are_found_and_scored(folder, tmp_path):
@@ -417,6 +426,7 @@ def test_an_exact_fit_is_beyond_doubt(folder):
 
 
 SUFFIXES = {".txt": "text", ".dot": "dot", ".mmd": "mermaid", ".json": "json", ".onnx": "onnx"}
+SUFFIXES |= {".sql": "sql", ".c": "c", ".js": "javascript", ".timbertrek.json": "timbertrek"}
 
 
 @pytest.mark.parametrize(("suffix", "format"), SUFFIXES.items())
@@ -428,6 +438,15 @@ def test_export_writes_what_the_function_does(folder, tmp_path, suffix, format):
     assert written == (
         expected.encode() if isinstance(expected, str) else expected.SerializeToString()
     )
+
+
+def test_export_of_a_statement_from_a_table(folder, tmp_path):
+    out = tmp_path / "tree.sql"
+    line = ("export", folder / "model.dtgfn", "--table", "all rows", "--keep", "id,the key")
+    assert dtgfn(*line, "--out", out).returncode == 0
+    expected = export(load(folder / "model.dtgfn"), "sql", table="all rows", keep=["id", "the key"])
+    assert out.read_text() == expected
+    assert dtgfn(*line, "--format", "sql").stdout.strip() == expected
 
 
 def test_export_compresses_where_the_suffix_says_so(folder, tmp_path):
@@ -468,6 +487,8 @@ def test_the_demo_writes_a_model_and_a_report(tmp_path):
     done = dtgfn("demo", "--out", model, "--report", page)
     assert done.returncode == 0, done.stderr
     assert "iris: 120 training rows, 30 held out" in done.stdout
-    assert "Held-out rows (30): accuracy 0." in done.stdout
+    assert "Held-out rows (30)           accuracy  log loss" in done.stdout
+    assert "baseline: training shares" in done.stdout
+    assert "nats below, its EUBO" in done.stdout
     assert load(model).posterior_.engine == "exact"
     assert "iris: the posterior over its trees" in page.read_text()

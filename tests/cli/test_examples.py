@@ -58,7 +58,9 @@ def folder(tmp_path_factory):
 def test_every_command_has_an_example():
     named = {words: command for words, command in COMMANDS.items() if words[0] != "bench"}
     assert [" ".join(words) for words in named] == [
-        "demo", "fit", "predict", "show", "report", "diagnose", "export", "data list", "data fetch",
+        "demo", "fit", "predict", "show", "report", "diagnose", "given", "export", "warm-up",
+        "data list",
+        "data fetch",
     ]  # fmt: skip
     for words, command in COMMANDS.items() if WITH_BENCH else named.items():
         call = f"dtgfn {' '.join(words)}"

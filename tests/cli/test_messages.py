@@ -7,7 +7,6 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
 from dtgfn import DTGFNClassifier, DTGFNRegressor, load, save
@@ -192,13 +191,12 @@ COLUMNS = [
     (pd.concat([X, X], axis=1), ValueError, "Duplicated column name 'a', 'b'; give every column"),
     (X.iloc[:0], ValueError, "Found array with 0 sample(s)"),
     (X[[]], ValueError, "Found array with 0 feature(s)"),
-    (scipy.sparse.csr_matrix(X.to_numpy()), TypeError, "dense data is required: convert with"),
     (np.zeros((12, 2, 2)), ValueError, "Found array with dim 3, expected 2: rows by columns"),
     (np.zeros(12), ValueError, "Expected 2D array, got 1D array instead. Reshape your data"),
     (X["a"], ValueError, "Expected 2D array, got 1D array instead. Reshape your data"),
     ([[1, 2], [1]], ValueError, "The rows differ in length (1 and 2 cells); give every row"),
     (None, ValueError, "X is None, not a table; give rows by columns"),
-    ("data.csv", ValueError, "X is 'data.csv', not a table; give rows by columns"),
+    ("data.csv", ValueError, "There is no file 'data.csv'; check the path."),
     ({"a": [1, 2]}, ValueError, "X is a dict, not a table; give rows by columns"),
     ({1, 2}, ValueError, "X is a set, not a table; give rows by columns"),
     (iter([1]), ValueError, "X is a list_iterator, not a table; give rows by columns"),

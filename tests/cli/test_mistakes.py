@@ -61,7 +61,7 @@ def folder(tmp_path_factory):
 
 FILES = [
     (1, "fit nope.csv --target y --out m.dtgfn", "There is no file 'nope.csv'; check the path"),
-    (1, "fit sub --target y --out m.dtgfn", "'sub' is a directory; name a file in it"),
+    (1, "fit sub --target y --out m.dtgfn", "'sub' is a folder without Parquet files"),
     (1, "fit empty.csv --target y --out m.dtgfn", "'empty.csv' is empty; give it names"),
     (1, "fit latin.csv --target y --out m.dtgfn", "is not UTF-8 text (byte 0xef); save it as UTF-"),
     (1, "fit wide.csv --target y --out m.dtgfn", "is not UTF-8 text (byte 0xff: UTF-16, it seems)"),
@@ -123,6 +123,7 @@ FILES = [
     (2, "export model.dtgfn --format sklearn", "is an object of Python, not a file; in Python"),
     (2, "export model.dtgfn --format onnx", "--format onnx is not text; name a file with --out"),
     (2, "export model.dtgfn --out tree.png", "The suffix of --out 'tree.png' is not one of .txt"),
+    (2, "export model.dtgfn --table t", "--table t is for --format sql; leave it out"),
     (2, "export model.dtgfn --tree bst", "--tree bst names no tree; give best, consensus, all or"),
     (1, "export model.dtgfn --tree 100000", "is out of range; give an index from 0 to 999"),
     (1, "export model.dtgfn --tree all --format dot", "dot shows one tree, not all; give another"),

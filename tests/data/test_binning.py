@@ -367,15 +367,21 @@ def test_identifiers_of_a_large_table_are_not_categories():
     assert only_rare.columns[0].categories == ("row 0",)
 
 
-def test_only_the_254_most_frequent_categories_count():
-    names = [f"{i:03d}" for i in range(300)]
-    twice = names[100:]
+def test_only_the_32_most_frequent_categories_count():
+    names = [f"{i:03d}" for i in range(60)]
+    twice = names[40:]
     binner = fit_binner(table_of(texts(names + twice)))
-    assert [f.category for f in binner.features] == sorted(twice + names[:54])
-    assert not any(codes_of(binner, texts(["054"]))[0])
-    weights = np.where(np.arange(300) < 100, 0.5, 0.25)
+    assert [f.category for f in binner.features] == names[:12] + twice
+    assert not any(codes_of(binner, texts(["012"]))[0])
+    weights = np.where(np.arange(60) < 40, 0.5, 0.25)
     weighted = fit_binner(table_of(texts(names)), sample_weight=weights)
-    assert [f.category for f in weighted.features] == names[:254]
+    assert [f.category for f in weighted.features] == names[:32]
+
+
+def test_as_many_categories_as_count_all_count():
+    names = [f"{i:03d}" for i in range(32)]
+    binner = fit_binner(table_of(texts(names + names[:1] * 100_000)))
+    assert [f.category for f in binner.features] == names
 
 
 def test_booleans():
@@ -637,3 +643,27 @@ def test_thousands_of_columns_are_coded_as_each_alone(n_columns):
     for column in (0, 777, n_columns - 1):
         alone = as_table(X[:, [column]])
         np.testing.assert_array_equal(codes[:, [column]], encode(fit_binner(alone), alone))
+
+
+def test_a_table_like_flights_has_few_features():
+    rng, n = np.random.default_rng(0), 20_000
+    levels = {"carrier": 16, "origin": 3, "dest": 105, "tailnum": 4000}
+    table = as_table(
+        pd.DataFrame(
+            {
+                name: np.array([f"{name} {k}" for k in range(n_levels)])[
+                    rng.choice(n_levels, n, p=shares(n_levels))
+                ]
+                for name, n_levels in levels.items()
+            }
+        )
+    )
+    binner = fit_binner(table)
+    count = np.bincount(binner.feature_column).tolist()
+    assert count == [16, 3, 32, 32]
+    assert encode(binner, table).shape == (n, sum(count))
+
+
+def shares(n_levels):
+    frequency = 1 / np.arange(1, n_levels + 1)
+    return frequency / frequency.sum()

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from thoroughness import examples
@@ -183,11 +184,40 @@ def test_cells_with_parts_are_refused_as_scikit_learn_expects(cell):
         as_table(X)
 
 
-@pytest.mark.parametrize("form", ["csr_matrix", "csr_array", "coo_array", "dok_array"])
-def test_sparse_data_is_refused(form):
-    sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(TypeError, match=r"sparse.*X\.toarray\(\)"):
-        as_table(getattr(sparse, form)(np.eye(3)))
+SPARSE = ["csr_matrix", "csr_array", "csc_array", "coo_array", "dok_array", "lil_array"]
+
+
+@pytest.mark.parametrize("form", SPARSE)
+@pytest.mark.parametrize("dtype", [float, int, bool])
+def test_sparse_data_is_what_its_dense_copy_is(form, dtype):
+    dense = np.array([[0, 2, 0], [1, 0, 0], [1, 3, 0]]).astype(dtype)
+    table, expected = as_table(getattr(scipy.sparse, form)(dense)), as_table(dense)
+    rows = np.array([True, False, True])
+    for one, other in ((table, expected), (take(table, rows), take(expected, rows))):
+        assert (one.names, one.n_rows, one.named) == (other.names, other.n_rows, other.named)
+        for column, wanted in zip(one.columns, other.columns, strict=True):
+            assert column.kind == wanted.kind
+            assert column.values.tolist() == wanted.values.tolist()
+
+
+def test_a_sparse_cell_that_is_stored_twice_is_the_sum():
+    twice = scipy.sparse.coo_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(2, 2))
+    assert as_table(twice).columns[1].values.tolist() == [3.0, 0.0]
+
+
+def test_sparse_data_may_miss_cells_but_not_be_infinite():
+    stored = scipy.sparse.csr_array(np.array([[0.0, np.nan], [1.0, 0.0]]))
+    assert np.isnan(as_table(stored).columns[1].values[0])
+    stored.data[1] = np.inf
+    with pytest.raises(TableError, match=r"Column 'x0' contains infinity .* in row 1"):
+        as_table(stored)
+
+
+def test_sparse_complex_numbers_and_no_rows_are_refused():
+    with pytest.raises(TableError, match="Complex data not supported"):
+        as_table(scipy.sparse.csr_array(np.array([[1j]])))
+    with pytest.raises(TableError, match=r"0 sample\(s\)"):
+        as_table(scipy.sparse.csr_array((0, 3)))
 
 
 # ---------------------------------------------------------------- pandas and polars

@@ -29,13 +29,11 @@ from dtgfn.diagnostics import (
     effective_sample_size,
     evidence_estimate,
     pareto_shape,
-    top_trees,
     trust,
     warn_if_untrustworthy,
 )
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, canonical_keys
-from dtgfn.trees.score import log_reward
 
 
 class TableSampler:
@@ -186,9 +184,11 @@ def test_every_distance_is_that_of_the_enumeration(twins):
         assert found.prediction_variation == pytest.approx(distance.mean())
         assert found.prediction_variation_max == pytest.approx(distance.max())
         assert found.mass_covered == pytest.approx(truth.probability[frequency > 0].sum())
-        last = np.sort(truth.probability)[-min(100, len(keys))]
-        seen = (truth.probability[frequency > 0] >= last * (1 - 1e-9)).sum()
-        assert found.top_found == min(seen, 100)
+        masses = np.exp(np.array(list(truth.log_masses.values())) - truth.log_z)
+        last = np.sort(masses)[-min(100, found.top_trees)]
+        drawn = {truth.parting(truth.trees[i]) for i in np.flatnonzero(frequency)}
+        seen = [np.exp(truth.log_masses[parting] - truth.log_z) for parting in drawn]
+        assert found.top_found == min((np.array(seen) >= last * (1 - 1e-9)).sum(), 100)
         sizes = np.array([n_splits(tree) for tree in truth.trees])
         wrong_by = (frequency - truth.probability) @ sizes
         assert found.mean_splits_error == pytest.approx(wrong_by, abs=1e-9)
@@ -324,7 +324,7 @@ def test_a_comparison_is_plain_json_and_readable():
     assert list(again) == [field.name for field in fields(found)]
     assert again == found.to_dict()
     assert str(found) == found.summary()
-    assert "top 100 trees sampled" in found.summary()
+    assert f"top {found.top_trees} trees sampled" in found.summary()
     assert max(map(len, found.summary().splitlines())) <= 100
 
 
@@ -382,61 +382,6 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence():
         compare(sampled, exact, codes=np.zeros((4, 3), np.uint16))
     with pytest.raises(ValueError, match="n_exact=0"):
         compare(sampled, exact, n_exact=0)
-    with pytest.raises(ValueError, match="n=0"):
-        top_trees(exact, 0)
-
-
-# The most probable trees.
-
-
-@pytest.mark.parametrize("n", [1, 7, 100, 5000])
-def test_top_trees_are_those_of_the_enumeration(twins, n):
-    truth, exact = twins
-    trees, probability = top_trees(exact, n)
-    known = np.sort(truth.probability)[::-1]
-    # The support leaves out what has next to no mass.
-    assert min(n, (known > 1e-9).sum()) <= len(trees) <= min(n, known.size)
-    np.testing.assert_allclose(probability, known[: len(trees)], rtol=1e-8)
-    place = dict(zip(canonical_keys(to_batch(truth.trees)), truth.probability, strict=True))
-    keys = canonical_keys(trees)
-    assert len(set(keys)) == len(keys)
-    np.testing.assert_allclose([place[key] for key in keys], probability, rtol=1e-8)
-
-
-@pytest.mark.parametrize("shape", [(40, 2, 4), (30, 3, 3)])
-@pytest.mark.parametrize("prior", [1.5, "bcart"])
-@pytest.mark.parametrize("weights", ["table", "formula"])
-def test_no_sampled_tree_is_more_probable_than_the_top(shape, prior, weights):
-    """Depths and row sets that no enumeration reaches, with and without two levels at once."""
-    n_rows, n_features, max_depth = shape
-    rng = np.random.default_rng(2)
-    codes = rng.choice([0, 1, 3, 4, 9], size=(n_rows, n_features))
-    labels = (codes[:, 0] + rng.integers(0, 4, n_rows) > 4).astype(int)
-    weight = np.ones(n_rows) if weights == "table" else rng.uniform(0.5, 2.0, n_rows)
-    case = Case(codes, labels, 2, weight, max_depth=max_depth, split_penalty=prior)
-    exact = infer(case, 8000)
-    trees, probability = top_trees(exact)
-    assert len(trees) == 100
-    assert (np.diff(probability) <= 0).all()
-    best = np.exp(exact.best_log_reward - exact.log_evidence)
-    assert probability[0] == pytest.approx(best, rel=1e-9)
-    top = set(canonical_keys(trees))
-    sampled = np.exp(exact.log_reward - exact.log_evidence)
-    outside = [
-        p for p, key in zip(sampled, canonical_keys(exact.trees), strict=True) if key not in top
-    ]
-    assert max(outside) <= probability[-1] * (1 + 1e-9)
-    reward = log_reward(trees, case.rows, case.score)
-    np.testing.assert_allclose(probability, np.exp(reward - exact.log_evidence), rtol=1e-12)
-
-
-@pytest.mark.parametrize("max_depth", [0, 1])
-def test_a_posterior_of_few_trees_has_a_short_top(max_depth):
-    case = TINY.but(max_depth=max_depth)
-    trees, probability = top_trees(infer(case, 5))
-    assert trees.n_splits.tolist() == [0, 1][: max_depth + 1]
-    assert probability.sum() == pytest.approx(1)
-    assert compare(infer(case, 50), infer(case, 5)).top_found == max_depth + 1
 
 
 # Importance weights.

@@ -95,7 +95,7 @@ def test_the_exact_engine_sums_over_all_trees(changes):
     truth, rows, score = small_case(**changes)
     posterior = infer_exact(rows, score, **COLUMNS, random_state=0)
     assert posterior.log_evidence == pytest.approx(truth.log_z, abs=1e-9)
-    assert posterior.best_log_reward == pytest.approx(truth.best_log_reward, abs=1e-9)
+    assert posterior.best_log_mass == pytest.approx(truth.best_log_mass, abs=1e-9)
     size = truth.size_probability
     np.testing.assert_allclose(posterior.size_probability, size[: np.flatnonzero(size)[-1] + 1])
     np.testing.assert_allclose(posterior.column_inclusion, truth.column_inclusion, atol=1e-12)
@@ -123,7 +123,7 @@ def test_free_order_scores_numbers_too():
     truth, rows, score = small_case()
     settings = {"leaf_order": "free", "objective": "tb", "n_steps": 3, "hidden": (8,)}
     posterior = infer_gfn(rows, score, **COLUMNS, n_trees=50, random_state=0, **settings)
-    assert posterior.best_log_reward <= truth.best_log_reward + 1e-9
+    assert posterior.best_log_mass <= truth.best_log_mass + 1e-9
     assert posterior.log_evidence == pytest.approx(truth.log_z, abs=1.0)
 
 

@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeClassifier, export_text, plot_tree
 from thoroughness import examples
 
+import dtgfn
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, infer
 from dtgfn._support.printable import visible
 from dtgfn.data.binning import encode
@@ -34,6 +35,7 @@ from dtgfn.trees.batch import route
 from dtgfn.trees.leaf_models import DirichletLeaf
 
 onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
 
 few = examples(25)
 seeds = st.integers(0, 2**32 - 1)
@@ -78,7 +80,7 @@ def test_unknown_formats_and_trees_are_refused_in_a_sentence():
     with pytest.raises(ValueError, match=r"format='pdf' is not known; give one of text, dot"):
         export(posterior, "pdf")
     with pytest.raises(
-        ValueError, match=r"dot shows one tree, not all; .* json or sklearn or onnx"
+        ValueError, match=r"dot shows one tree, not all; .* json or sklearn or onnx or sql or c or"
     ):
         export(posterior, "dot", trees="all")
     with pytest.raises(ValueError, match=r"'worst' names no tree; give 'best', 'consensus'"):
@@ -607,6 +609,20 @@ def test_onnx_routes_doubles_that_float32_cannot_tell_apart():
     expected = ours(posterior, X)
     assert np.ptp(expected[:, 0]) > 0.1
     assert np.abs(probability - expected).max() < 1e-6
+
+
+def test_onnx_carries_names_version_and_classes():
+    posterior, frame, _ = case("mixed", 1)
+    for source, trees in ((posterior, "all"), (make_posterior(frame, np.arange(60.0)), "best")):
+        model = export(source, "onnx", trees=trees)
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        said = session.get_modelmeta().custom_metadata_map
+        columns = json.loads(said["columns"])
+        assert [column["name"] for column in columns] == list(frame.columns)
+        assert columns[4]["categories"] == ["blue", "green", "grey", "red"]
+        labels = None if source.classes is None else source.classes.tolist()
+        assert json.loads(said["classes"]) == labels
+        assert said["dtgfn_version"] == model.producer_version == dtgfn.__version__
 
 
 def test_onnx_refuses_what_it_cannot_tell():

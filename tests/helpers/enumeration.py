@@ -241,6 +241,31 @@ class Enumeration:
         """Log R of the most probable tree."""
         return float(self.log_rewards.max())
 
+    def parting(self, tree: Tree) -> Tree:
+        """The tree told by what its splits do: feature and the rows on both sides, not the cut."""
+
+        def walk(tree: Tree, rows: tuple[int, ...]) -> Tree:
+            if tree == LEAF:
+                return rows
+            feature, cut, left_tree, right_tree = tree
+            left, right = self.sides(rows, feature, cut)
+            return feature, walk(left_tree, left), walk(right_tree, right)
+
+        return walk(tree, self.everything)
+
+    @cached_property
+    def log_masses(self) -> dict[Tree, float]:
+        """Log of the sum of R^(1/T) over all trees that part the rows alike at every split."""
+        members: dict[Tree, list[float]] = {}
+        for tree, reward in zip(self.trees, self.log_rewards, strict=True):
+            members.setdefault(self.parting(tree), []).append(reward / self.case.temperature)
+        return {parting: float(logsumexp(logs)) for parting, logs in members.items()}
+
+    @property
+    def best_log_mass(self) -> float:
+        """The greatest of these."""
+        return max(self.log_masses.values())
+
     @property
     def size_probability(self) -> np.ndarray:
         """P(the tree has s splits)."""

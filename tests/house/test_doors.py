@@ -12,12 +12,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOORS = (
     "dtgfn",
+    "dtgfn.dask",
     "dtgfn.datasets",
     "dtgfn.diagnostics",
     "dtgfn.engines",
     "dtgfn.explain",
     "dtgfn.export",
     "dtgfn.leaves",
+    "dtgfn.mlflow",
     "dtgfn.plots",
     "dtgfn.report",
 )

@@ -145,3 +145,14 @@ def test_sessions_that_contributors_are_told_of_exist():
     told = re.findall(r"nox -s (\w+)", (ROOT / "CONTRIBUTING.md").read_text())
     assert set(told) <= set(sessions)
     assert {"tests", "long", "lint", "docs", "bench"} <= set(told)
+
+
+def test_loops_are_compiled_and_clocks_read_in_one_way():
+    """Else compiling would be paid by a budget, or a read-only package could not be imported."""
+    ours = Path(dtgfn.__file__).parent
+    texts = {path: path.read_text() for path in ours.rglob("*.py")}
+    outside = {path: text for path, text in texts.items() if path.parent.name != "_support"}
+    assert [str(path) for path, text in outside.items() if "time.monotonic" in text] == []
+    numbas = re.compile(r"^from numba import .*njit", re.MULTILINE)
+    own = [path.name for path, text in outside.items() if numbas.search(text)]
+    assert own == []

@@ -22,6 +22,7 @@ from thoroughness import examples
 
 import dtgfn
 from dtgfn import BudgetExceeded, DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, infer
+from dtgfn._support import clock as of_budgets
 from dtgfn._support.checks import check_run
 from dtgfn._support.parallel import (
     GRACE,
@@ -35,11 +36,11 @@ from dtgfn._support.parallel import (
 from dtgfn._support.progress import silent
 from dtgfn.data.binning import distinct_codes
 from dtgfn.diagnostics import UntrustworthyFit
-from dtgfn.engines.exact import budget as exact_budget
 from dtgfn.engines.exact.budget import Budget
 from dtgfn.engines.mcmc import engine as mcmc
 from dtgfn.engines.smc import engine as smc
-from dtgfn.engines.smc.sweep import make_workspace, start_sweep
+from dtgfn.engines.smc.row_nodes import RowNodes, make_workspace
+from dtgfn.engines.smc.sweep import start_sweep
 from dtgfn.inference.temperature import choose_temperature
 from dtgfn.trees.node_terms import make_node_table
 from dtgfn.trees.score import log_reward, merge_rows
@@ -200,7 +201,7 @@ def test_a_halted_sweep_decides_nothing():
     deadline = Deadline(None)
     deadline.halted[0] = 1
     work, rng = make_workspace(table, deadline.halted), np.random.default_rng(0)
-    sweep = start_sweep(table, work, 20, rng, ChunkSize(), deadline, lambda: False)
+    sweep = start_sweep(RowNodes(table, work), 20, rng, ChunkSize(), deadline, lambda: False)
     next(sweep.chunks())
     assert (sweep.particles.n_nodes == 1).all()
 
@@ -217,7 +218,7 @@ def test_thinning_at_any_moment_keeps_the_evidence_without_bias(wanted):
     for _ in range(600):
         deadline = Late(None, wanted=wanted)
         work = make_workspace(table, deadline.halted)
-        sweep = start_sweep(table, work, 40, rng, ChunkSize(), deadline, lambda: True)
+        sweep = start_sweep(RowNodes(table, work), 40, rng, ChunkSize(), deadline, lambda: True)
         for _ in sweep.chunks():
             pass
         assert len(sweep.particles.next) == wanted
@@ -268,7 +269,7 @@ def test_rewards_that_samplers_carry_along_are_those_of_the_score(engine, penalt
 
 def test_exact_stages_that_are_done_or_nearly_done_are_kept(monkeypatch):
     clock = Ticking(0.0)
-    monkeypatch.setattr(exact_budget.time, "monotonic", clock)
+    monkeypatch.setattr(of_budgets, "monotonic", clock)
     budget = Budget(10.0, 1, 1, silent, started=0.0)
     clock.time = 50.0
     budget.check_time("summing", 1.0, begun=0.0)  # what is done is done

@@ -217,7 +217,7 @@ def test_a_finished_stream_has_the_evidence_of_all_rows_at_once():
         assert posterior.diagnostics["stopped_because"] == "finished"
         answer = cold(posterior, infer_exact)
         assert posterior.log_evidence == pytest.approx(answer.log_evidence, abs=1e-6)
-        assert posterior.best_log_reward == pytest.approx(answer.best_log_reward, abs=1e-6)
+        assert posterior.best_log_mass == pytest.approx(answer.best_log_mass, abs=1e-6)
     assert repr(posterior.binner) == binner  # of the first rows
     assert posterior.classes.tolist() == np.unique(Y).tolist()
 
@@ -261,7 +261,7 @@ def test_a_warm_start_takes_network_and_replay(leaf_order):
     now = [v["exp_avg"] for v in old.solution.state.optimizer.state.values()]
     assert all(torch.equal(*pair) for pair in zip(moments, now, strict=True))
     known, _ = reweigh(old, code_batch(old, as_table(X[PARTS[1]]), Y[PARTS[1]]))
-    assert more.best_log_reward >= known.best_log_reward - 1e-9
+    assert more.best_log_mass >= known.best_log_mass - 1e-9
 
 
 def test_a_tenth_of_the_steps_is_trained_and_weights_stay_right():
@@ -316,7 +316,7 @@ def test_partial_fit_on_all_parts_is_a_fit_on_the_first_parts_thresholds():
     assert model.posterior_.rows.weight.sum() == pytest.approx(total)
     answer = cold(model.posterior_, infer_exact)
     assert model.log_evidence_ == pytest.approx(answer.log_evidence, abs=1e-9)
-    assert model.posterior_.best_log_reward == pytest.approx(answer.best_log_reward, abs=1e-9)
+    assert model.posterior_.best_log_mass == pytest.approx(answer.best_log_mass, abs=1e-9)
 
 
 def test_a_class_may_come_later():

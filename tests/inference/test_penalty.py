@@ -124,7 +124,7 @@ def test_an_evidence_is_as_wrong_as_it_is_proven_to_be():
 def test_penalties_that_time_does_not_reach_are_told(monkeypatch):
     case = Case(CODES, (CODES[:, 0] > 1).astype(np.int64), 2, max_depth=2, split_penalty=3.0)
     clock = iter(np.arange(0.0, 1e6, 40.0))  # every look at it is 40 seconds later
-    monkeypatch.setattr(of_penalty, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(of_penalty, "clock", SimpleNamespace(monotonic=lambda: next(clock)))
     lines = chosen(case, time_budget=100.0).diagnostics["penalties"]
     assert lines[0]["comparable"]
     assert lines[-1]["note"] == "time_budget was over before its turn."

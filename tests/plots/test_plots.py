@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+from masses import single_trees
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from thoroughness import diagonal, long_but
@@ -28,12 +29,12 @@ from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.patches import FancyBboxPatch, Rectangle  # noqa: E402
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, plots  # noqa: E402
-from dtgfn.diagnostics import top_trees  # noqa: E402
 from dtgfn.evaluation import evaluate  # noqa: E402
 from dtgfn.explain import importances  # noqa: E402
 from dtgfn.explain.tree_set import take_trees  # noqa: E402
 from dtgfn.plots.overlay import lay_over  # noqa: E402
 from dtgfn.trees.batch import from_splits  # noqa: E402
+from dtgfn.trees.equivalent_cuts import group_equivalent  # noqa: E402
 
 BASELINE = Path(__file__).parent / "baseline"
 SMALL = {"inference": "exact", "random_state": 0, "n_jobs": 1}
@@ -50,7 +51,7 @@ def iris():
 def model():
     """The exact posterior of Iris, its draws replaced by its most probable trees: no chance."""
     fitted = DTGFNClassifier(max_depth=2, n_thresholds=9, **SMALL).fit(*iris())
-    trees, probability = top_trees(fitted.posterior_, 40)
+    trees, probability = single_trees(fitted.posterior_, 40)
     log_prob = np.log(probability)
     fitted.posterior_ = replace(
         fitted.posterior_,
@@ -117,7 +118,7 @@ def regressor():
     y = X["petal width (cm)"] * 100
     columns = X[["petal length (cm)", "sepal width (cm)"]]
     fitted = DTGFNRegressor(max_depth=2, n_thresholds=5, n_trees=50, **SMALL).fit(columns, y)
-    trees, probability = top_trees(fitted.posterior_, 20)
+    trees, probability = single_trees(fitted.posterior_, 20)
     log_prob = np.log(probability)
     fitted.posterior_ = replace(
         fitted.posterior_, trees=trees, log_reward=log_prob, log_prob=log_prob, log_weight=log_prob
@@ -236,16 +237,18 @@ def test_history_draws_what_was_kept_and_the_exact_evidence(sampled, model):
 
 def test_sampled_frequencies_stand_against_exact_probabilities(sampled, model):
     ax = plots.plot_exact_vs_sampled(sampled, model, ax=axes())
-    label = "12 sampled trees"
-    (dots,) = [line for line in ax.lines if line.get_label() == label]
-    frequency = 2 * np.arange(1, 13) / len(sampled.trees)
-    probability = np.exp(model.posterior_.log_prob[:12])
-    order = np.argsort(dots.get_ydata())
-    assert np.asarray(dots.get_ydata())[order] == pytest.approx(frequency)
-    assert np.asarray(dots.get_xdata())[order] == pytest.approx(probability)
+    exact = model.posterior_
+    known = group_equivalent(exact.trees[:12], exact.rows.codes)  # those that were drawn
+    n_drawn = len(known.leader)
+    assert 1 < n_drawn < 12
+    (dots,) = [line for line in ax.lines if line.get_label() == f"{n_drawn} sampled trees"]
+    frequency = np.bincount(known.member, weights=2 * np.arange(1, 13)) / len(sampled.trees)
+    probability = np.exp(exact.log_prob[known.leader] + known.log_number)
+    assert np.asarray(dots.get_ydata()) == pytest.approx(frequency)
+    assert np.asarray(dots.get_xdata()) == pytest.approx(probability)
     missed = [line for line in ax.lines if "never sampled" in str(line.get_label())]
-    assert missed[0].get_label() == "88 of the top 100 never sampled"
-    assert len(missed[0].get_xdata()) == 88
+    assert missed[0].get_label() == f"{100 - n_drawn} of the top 100 never sampled"
+    assert len(missed[0].get_xdata()) == 100 - n_drawn
 
 
 def test_calibration_draws_the_bins_of_the_held_out_scores(model):
@@ -539,7 +542,9 @@ def test_bad_input_gets_a_sentence(model, sampled):
         plots.plot_forest(model, 0, ax=axes())
     with pytest.raises(ValueError, match="tree=99999 is out of range"):
         plots.plot_tree(model, 99999, ax=axes())
-    with pytest.raises(ValueError, match="tree='worst' names no tree; give 'best', 'consensus', t"):
+    with pytest.raises(
+        ValueError, match="tree='worst' names no tree; give 'best', 'consensus', 'p"
+    ):
         plots.plot_tree(model, "worst", ax=axes())
 
 
@@ -551,9 +556,9 @@ def test_only_certainty_is_called_one(model):
     ax = plots.plot_tree(sure, ax=axes())
     assert sum(text.get_text() == ">0.999" for text in ax.texts) == 2
     posterior = model.posterior_
-    nearly = replace(posterior, log_evidence=posterior.best_log_reward + 1e-4)
+    nearly = replace(posterior, log_evidence=posterior.best_log_mass + 1e-4)
     assert plots.plot_tree(nearly, ax=axes()).get_title().endswith("probability >0.999")
-    certain = replace(posterior, log_evidence=posterior.best_log_reward)
+    certain = replace(posterior, log_evidence=posterior.best_log_mass)
     assert plots.plot_tree(certain, ax=axes()).get_title().endswith("probability 1.000")
 
 

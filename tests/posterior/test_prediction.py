@@ -242,7 +242,7 @@ def test_the_best_tree_predicts_alone():
     [
         ({"weighting": "equal"}, r"weighting='equal' is not known; give one of uniform, imp"),
         ({"leaf": "median"}, r"leaf='median' is not known; give one of mean, dirichlet\."),
-        ({"tree": "worst"}, r"tree='worst' is not known; give one of None, best\."),
+        ({"tree": "worst"}, r"tree='worst' is not known; give one of None, best, paper\."),
         ({"tree": "best", "weighting": 3}, r"weighting=3 is not known"),
     ],
 )

@@ -1,12 +1,11 @@
 """A report in a real Chromium: quiet, drawn, answering as the model does, and for everyone."""
 
-import os
-import shutil
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
+from browsers import PATIENCE, running_chromium
 from reported import KINDS, SCRIPT, case
 
 from dtgfn.report import Report
@@ -17,18 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.Untrustworthy
 
 @pytest.fixture(scope="module")
 def chromium():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    named = ("chromium", "chromium-browser", "google-chrome")
-    path = os.environ.get("DTGFN_CHROMIUM") or next(filter(None, map(shutil.which, named)), None)
-    if path is None:
-        pytest.skip("there is no Chromium; install one or name it in DTGFN_CHROMIUM")
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-PATIENCE = 180_000  # milliseconds: a page that hangs fails, a busy machine does not
+    yield from running_chromium()
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from model_parts import read_parts, write_parts
 
-from dtgfn import DTGFNRegressor, StorageError, load, save
+from dtgfn import DTGFNClassifier, DTGFNRegressor, StorageError, load, save
 from dtgfn.storage import limits
+from dtgfn.trees.score import RowsLeftOutError
 
 pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 FEW = {"n_summed": 3, "n_chains": 2, "n_sweeps": 9, "n_draws": 6}
@@ -104,3 +105,32 @@ def test_draws_that_no_memory_could_add_up_are_refused(saved, monkeypatch):
     monkeypatch.setattr(limits, "MOST_BYTES", 1000)
     with pytest.raises(StorageError, match=r"needs .* for 6 draws, more than"):
         load(saved)
+
+
+def test_sums_without_their_rows_predict_and_refuse_the_rest(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = DTGFNClassifier(random_state=0, options={"n_sweeps": 20}).fit(X, y)
+    whole, part = tmp_path / "whole.dtgfn", tmp_path / "part.dtgfn"
+    save(model, whole)
+    save(model, part, rows=False)
+    assert b"rows.codes" in whole.read_bytes()
+    assert b"rows." not in part.read_bytes()
+    read = load(part)
+    np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(read.predict_interval(X), model.predict_interval(X))
+    for refused in (
+        lambda: read.importances(),
+        lambda: read.predict_proba(X, class_prior="uniform"),
+        lambda: read.report(),
+    ):
+        with pytest.raises(RowsLeftOutError, match=r"saved without its training rows") as no:
+            refused()
+        assert str(no.value).count(". ") == 0
+    save(read, part)  # what was left out stays out
+    assert b"rows." not in part.read_bytes()
+    single = DTGFNClassifier(inference="exact", max_depth=1).fit(X, y)
+    with pytest.raises(StorageError, match="rows=False is for sums of trees"):
+        save(single, tmp_path / "single.dtgfn", rows=False)
+    assert not (tmp_path / "single.dtgfn").exists()

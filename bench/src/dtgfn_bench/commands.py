@@ -75,6 +75,7 @@ def run(
     jobs: Annotated[int, typer.Option(help="Processes, -1 for all cores.")] = -1,
     methods: Annotated[str, typer.Option(help="Only these methods, with commas.")] = "",
     tables: Annotated[str, typer.Option(help="Only these tables, with commas.")] = "",
+    seeds: Annotated[str, typer.Option(help="Only these seeds, with commas.")] = "",
     results: Results = FOLDER,
 ) -> None:
     """Measure an experiment and write its page; what is measured already is kept.
@@ -96,16 +97,17 @@ def run(
         raise ValueError(f"--jobs {jobs} is no number of processes; give 1 or more, or -1.")
     chosen = _experiments(names)
     only_methods, only_tables = split_names(methods), split_names(tables)
+    only_seeds = _seeds(seeds)
     _check_names(chosen, quick, only_methods, only_tables)
     failed: list[Record] = []
     for experiment in chosen:
-        cells = select_cells(experiment, quick, only_methods, only_tables)
+        cells = select_cells(experiment, quick, only_methods, only_tables, only_seeds)
         if not cells and len(chosen) > 1:
             continue
         if not cells:
             raise ValueError(
-                f"No cell of {experiment.name!r} has such a method and table; leave out --methods "
-                "and --tables to see all."
+                f"No cell of {experiment.name!r} has such a method, table and seed; leave out "
+                "--methods, --tables and --seeds to see all."
             )
         path = store_path(experiment, folder)
         store = Store(path)
@@ -114,7 +116,7 @@ def run(
         with _reporting(experiment) as report:
             records = run_cells(experiment, plan, store, workers, report)
         failed += [record for record in records if record.status == "failed"]
-        if not only_methods and not only_tables and path.exists():
+        if not (only_methods or only_tables or only_seeds) and path.exists():
             store.compact(partial(wanted_records, experiment, quick))
         page = write_experiment_page(experiment, Store(path), folder, quick)
         tell(f"{experiment.name}: {page}")
@@ -190,6 +192,19 @@ def _experiments(names: Sequence[str]) -> list[Experiment]:
     if list(names) == ["all"]:
         return list(EXPERIMENTS.values())
     return [find_experiment(name) for name in names]
+
+
+def _seeds(text: str) -> list[int]:
+    """Seeds out of a list with commas.
+
+    >>> _seeds("1, 2"), _seeds("")
+    ([1, 2], [])
+    """
+    given = split_names(text)
+    wrong = [seed for seed in given if not seed.isdecimal()]
+    if wrong:
+        raise ValueError(f"--seeds {wrong[0]!r} is no seed; give whole numbers with commas.")
+    return [int(seed) for seed in given]
 
 
 def _check_names(

@@ -38,8 +38,8 @@ def comparison_block(
 ) -> Block:
     """Show a row for each method and a column for each table, the paper's figures beside ours.
 
-    A method without records shows what the paper prints of it.  The best mean of a column is bold,
-    among the methods that have the most seeds in it.
+    A method without records shows what the paper prints of it, one with fewer seeds than others of
+    its column how many.  The best mean of a column is bold, among those that have the most seeds.
     """
     scores = _scores(records, metric)
     sizes = _scores(records, "size") if size else {}
@@ -47,6 +47,7 @@ def comparison_block(
     best = {
         table: _best(scores, table, list(methods), higher_is_better, digits) for table in tables
     }
+    most = {table: max(_n_seeds(scores, method, table) for method in methods) for table in tables}
     rows = [["Method", *_labels(tables).values()]]
     for method, label in _labels(methods).items():
         row = [f"{OUR_MARK} **{plain(label)}**" if method in ours else plain(label)]
@@ -57,6 +58,8 @@ def comparison_block(
                 method in best[table],
                 digits,
             )
+            if 0 < _n_seeds(scores, method, table) < most[table]:
+                lines.append(f"{_n_seeds(scores, method, table)} of {most[table]} seeds")
             if size:
                 lines += _size_lines(sizes.get((method, table), {}), paper.get((method, table)))
             here = [r for r in records if (r.cell.method, r.cell.table) == (method, table)]
@@ -248,6 +251,10 @@ def _best(
         return set()
     top = max(means.values()) if higher_is_better else min(means.values())
     return {method for method, mean in means.items() if mean == top}
+
+
+def _n_seeds(scores: Scores, method: str, table: str) -> int:
+    return summary(list(scores.get((method, table), {}).values())).n
 
 
 def _score_lines(

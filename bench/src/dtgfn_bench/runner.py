@@ -42,13 +42,16 @@ def select_cells(
     quick: bool,
     methods: Sequence[str] = (),
     tables: Sequence[str] = (),
+    seeds: Sequence[int] = (),
 ) -> list[Cell]:
-    """Cells of an experiment, or those of some methods and tables."""
+    """Cells of an experiment, or those of some methods, tables and seeds."""
     cells = experiment.cells(quick)
     return [
         cell
         for cell in cells
-        if (not methods or cell.method in methods) and (not tables or cell.table in tables)
+        if (not methods or cell.method in methods)
+        and (not tables or cell.table in tables)
+        and (not seeds or cell.seed in seeds)
     ]
 
 

@@ -35,13 +35,47 @@ def leaf_counts(trees, codes):
 @pytest.mark.parametrize("name", NAMED)
 def test_keeps_the_contract(name):
     rows, new = made_rows(), made_rows(30, seed=1)
-    one, two = fit(name, rows), fit(name, rows)
+    one = fit(name, rows)
+    paper_detector._trained.cache_clear()
+    two = fit(name, rows)
     scores = one.score(new.X)
     assert scores.shape == (30,)
     assert ((scores >= 0) & (scores <= 1)).all()
     np.testing.assert_array_equal(scores, two.score(new.X))
     np.testing.assert_array_equal(one.training_scores(), one.score(rows.X))
     assert one.size() >= 1
+
+
+def test_readings_that_train_alike_share_a_policy_and_its_seconds():
+    """A fit that found its policy trained counts those seconds as its own; its answers are one's.
+
+    Another seed, other rows or another reward is another policy.
+    """
+    rows = made_rows()
+    paper_detector._trained.cache_clear()
+    own = fit("dtgfn-detector-paper", rows)
+    lent = fit("dtgfn-detector-tree-paper-means", rows)
+    assert lent.predictor.posterior is own.predictor.posterior
+    _, trained = paper_detector._trained(
+        rows.X.tobytes(), 3, 3, False, 2, tuple(_training_settings().items())
+    )
+    assert 0.0 < lent.shared_cpu_seconds <= trained
+    assert own.shared_cpu_seconds == 0.0
+    for other in (
+        fit("dtgfn-detector-paper-release", rows),
+        fit("dtgfn-detector-paper", made_rows(seed=2)),
+        NAMED["dtgfn-detector-paper"].fit(
+            rows, 4, **{**NAMED["dtgfn-detector-paper"].settings, **LITTLE}
+        ),
+    ):
+        assert other.predictor.posterior is not own.predictor.posterior
+
+
+def _training_settings():
+    """What a training is told, in the order of the settings."""
+    read = ("tree", "leaf_draws", "empty_leaves", "reward_classes")
+    settings = {**NAMED["dtgfn-detector-paper"].settings, **LITTLE}
+    return {name: value for name, value in settings.items() if name not in read}
 
 
 def test_mean_leaves_of_one_tree_by_hand():

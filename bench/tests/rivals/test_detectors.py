@@ -392,6 +392,18 @@ def test_matching_loss_knows_right_from_wrong():
     np.testing.assert_allclose(icl.matching_loss(same, same).numpy(), np.log(4), rtol=1e-6)
 
 
+def test_matching_loss_is_that_of_torchs_own_norms():
+    from torch.nn.functional import normalize
+
+    with torch_seed(3):
+        rest, window = torch.randn(5, 4, 7), torch.randn(5, 4, 7)
+    rest[0, :, 2] = 0.0  # a vector without a length stays
+    a, b = (normalize(normalize(z, dim=1), dim=2) for z in (rest, window))
+    likeness = a @ b.transpose(1, 2) / icl.TEMPERATURE
+    slow = -likeness.log_softmax(dim=2).diagonal(dim1=1, dim2=2).mean(dim=1)
+    np.testing.assert_allclose(icl.matching_loss(rest, window).numpy(), slow.numpy(), rtol=1e-4)
+
+
 def test_icl_finds_rows_whose_columns_do_not_match():
     rows = normal_rows(n=200)
     fitted = icl.fit_icl(rows, 0, orders=1, epochs=60, batch=64)

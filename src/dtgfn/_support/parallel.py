@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -18,19 +17,33 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
+
 Flag = npt.NDArray[np.uint8]
 Work = Callable[[int, int], None]  # does items first..last-1
 Runner = Callable[[Work, int], None]  # does so many items of work
 OnProgress = Callable[[float], None]  # is given the share that is done, and may raise
 
+THREAD_LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 CHUNK_SECONDS = 0.05
 SOON = 0.005  # seconds; what is done by then is not worth starting threads for
 GRACE = 0.5  # seconds beyond the end in which work that has nothing to show yet may get something
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Return the number of threads that ``n_jobs`` asks for: all cores if None or -1."""
-    return (os.cpu_count() or 1) if n_jobs is None or n_jobs == -1 else max(n_jobs, 1)
+    """Return the number of threads that ``n_jobs`` asks for.
+
+    -1 is all cores that this process may use, as its affinity and its container allow. None is the
+    same, but no more than ``OMP_NUM_THREADS`` and ``NUMBA_NUM_THREADS``, where they are set.
+    """
+    if n_jobs is not None and n_jobs != -1:
+        return max(n_jobs, 1)
+    from joblib import cpu_count
+
+    given = (os.environ.get(name, "") for name in THREAD_LIMITS) if n_jobs is None else ()
+    # OpenMP's may be a list, one number for each level of nesting
+    limits = [int(text) for each in given if (text := each.split(",")[0].strip()).isdigit()]
+    return min([int(cpu_count()), *(limit for limit in limits if limit > 0)])
 
 
 def ignore_progress(share: float) -> None:
@@ -58,9 +71,9 @@ def run_serial(work: Work, n_items: int, on_progress: OnProgress = ignore_progre
     """Do work(first, last) for all of 0..n_items-1, one chunk after the other on this thread."""
     chunks = Chunks(n_items)
     while (chunk := chunks.next()) is not None:
-        begun = time.monotonic()
+        begun = clock.monotonic()
         work(*chunk)
-        chunks.done(chunk, time.monotonic() - begun)
+        chunks.done(chunk, clock.monotonic() - begun)
         on_progress(chunks.share_done)
 
 
@@ -75,11 +88,11 @@ def run_parallel(
     chunks = Chunks(n_items, n_jobs)
 
     def worker(seconds: float = math.inf) -> None:
-        ends = time.monotonic() + seconds
-        while time.monotonic() < ends and (chunk := chunks.next()) is not None:
-            begun = time.monotonic()
+        ends = clock.monotonic() + seconds
+        while clock.monotonic() < ends and (chunk := chunks.next()) is not None:
+            begun = clock.monotonic()
             work(*chunk)
-            chunks.done(chunk, time.monotonic() - begun)
+            chunks.done(chunk, clock.monotonic() - begun)
 
     def stop(unfinished: bool) -> None:
         chunks.stop()
@@ -119,7 +132,7 @@ class Deadline:
     """
 
     seconds: float | None
-    now: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = clock.monotonic
     started: float = field(init=False)
     halted: Flag = field(default_factory=lambda: np.zeros(1, dtype=np.uint8))
 

@@ -9,15 +9,15 @@ view, then over views by the power mean of exponent 1/2.
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Codes, Floats
+from dtgfn._support.backends import open_backend
 from dtgfn._support.progress import Progress, silent
 from dtgfn.anomaly.background import Background, background_shares, view_rows
 from dtgfn.engines.contract import Run
@@ -26,7 +26,7 @@ from dtgfn.inference.method import Method
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, route
 from dtgfn.trees.leaf_models import DirichletLeaf
-from dtgfn.trees.score import SplitPenalty, make_score
+from dtgfn.trees.score import Rows, Score, SplitPenalty, make_score
 
 CHUNK = 1_000_000  # trees times rows looked at together
 MIN_SECONDS = 0.1  # what an engine gets when the budget is nearly over
@@ -85,9 +85,8 @@ def infer_views(
     are over, counted without compiling and with what the caller does between two views, the
     remaining sets are left out.
     """
-    started = math.nan
-    for n_views, chosen in enumerate(columns):
-        score = make_score(
+    scores = [
+        make_score(
             DirichletLeaf(2, leaf_concentration),
             n_features=len(chosen),
             n_thresholds=n_thresholds,
@@ -95,27 +94,38 @@ def infer_views(
             split_penalty=split_penalty,
             temperature=temperature,
         )
-        if n_views == 0:
-            some = view_rows(background, chosen, cells[:1], weight[:1], np.random.default_rng(0))
-            run = view_run(chosen, n_jobs=n_jobs)
-            compile_engine(method.engine, some, score, run, method.options)
-            # The clock starts here: compiling, on a first run, is not the problem's fault.
-            started = time.monotonic()
-        left = None if time_budget is None else time_budget - (time.monotonic() - started)
+        for chosen in columns
+    ]
+    some = view_rows(background, columns[0], cells[:1], weight[:1], np.random.default_rng(0))
+    run = view_run(columns[0], n_jobs=n_jobs)
+    compile_engine(method.engine, some, scores[0], run, method.options)
+    # The clock starts here: compiling, on a first run, is not the problem's fault.
+    started = clock.monotonic()
+
+    def prepare(index: int, seconds: float | None, threads: int | None) -> tuple[Rows, Score, Run]:
+        rows = view_rows(background, columns[index], cells, weight, rng)
+        seed = int(rng.integers(2**31))
+        given = {"n_trees": n_trees, "random_state": seed, "n_jobs": threads}
+        return rows, scores[index], view_run(columns[index], time_budget=seconds, **given)
+
+    def finish(index: int, posterior: TreePosterior) -> View:
+        chosen = columns[index]
+        return make_view(background, chosen, cells, weight, posterior, alone=n_trees == 1)
+
+    elsewhere = open_backend(n_jobs)
+    if elsewhere is not None and len(columns) > 1:
+        share = elsewhere.share(time_budget, len(columns))
+        tasks = [prepare(index, share, 1) for index in range(len(columns))]
+        for index, posterior in enumerate(elsewhere.run(method.infer, tasks)):
+            yield finish(index, posterior)
+        return
+    for n_views in range(len(columns)):
+        left = None if time_budget is None else time_budget - (clock.monotonic() - started)
         if n_views and left is not None and left <= 0:
             break
         progress("views", n_views / len(columns))
         seconds = None if left is None else max(left / (len(columns) - n_views), MIN_SECONDS)
-        rows = view_rows(background, chosen, cells, weight, rng)
-        run = view_run(
-            chosen,
-            n_trees=n_trees,
-            random_state=int(rng.integers(2**31)),
-            time_budget=seconds,
-            n_jobs=n_jobs,
-        )
-        posterior = method.infer(rows, score, run)
-        yield make_view(background, chosen, cells, weight, posterior, alone=n_trees == 1)
+        yield finish(n_views, method.infer(*prepare(n_views, seconds, n_jobs)))
 
 
 def view_run(columns: Sequence[int], **given: Any) -> Run:

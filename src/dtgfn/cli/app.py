@@ -19,12 +19,14 @@ from dtgfn.cli.demo import demo
 from dtgfn.cli.diagnose import diagnose
 from dtgfn.cli.export import export
 from dtgfn.cli.fit import fit
+from dtgfn.cli.given import given
 from dtgfn.cli.messages import sentence_of, sentence_of_misuse
 from dtgfn.cli.options import MisuseError
 from dtgfn.cli.plugins import add_plugins
 from dtgfn.cli.predict import predict
 from dtgfn.cli.report import report
 from dtgfn.cli.show import show
+from dtgfn.cli.warm_up import warm_up
 
 HELP = "The Bayesian posterior over decision trees of a table."
 # Of typer's own errors only this one is public, in every version of it.
@@ -36,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, fit, predict, show, report, diagnose, export):
+for command in (demo, fit, predict, show, report, diagnose, given, export, warm_up):
     app.command()(command)
 app.add_typer(data.app, name="data")
 add_plugins(app)

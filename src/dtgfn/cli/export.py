@@ -11,7 +11,7 @@ import typer
 from dtgfn._support.printable import visible_json
 from dtgfn.cli.console import say, say_data
 from dtgfn.cli.models import load_with_posterior
-from dtgfn.cli.options import MisuseError, Model, Quiet
+from dtgfn.cli.options import MisuseError, Model, Quiet, names
 from dtgfn.cli.outputs import SafeCsv, check_out, check_safe_csv, table_bytes, write_atomically
 from dtgfn.cli.parameters import check_choice, complete
 
@@ -20,11 +20,15 @@ SUFFIXES = {
     "text": (".txt",),
     "dot": (".dot", ".gv"),
     "mermaid": (".mmd", ".mermaid"),
+    "timbertrek": (".timbertrek.json",),
     "json": (".json",),
     "onnx": (".onnx",),
+    "sql": (".sql",),
+    "c": (".c",),
+    "javascript": (".js", ".mjs"),
     "rules": (".csv", ".tsv", ".parquet"),
 }
-TREES = ("best", "consensus", "all")
+TREES = ("best", "consensus", "paper", "all")
 
 
 def export(
@@ -42,16 +46,24 @@ def export(
     tree: Annotated[
         str | None,
         typer.Option(
-            help="best, consensus, all of them weighted, or the index of a sampled tree; best if "
-            "left out, of a sum of trees all.",
+            help="best, consensus, paper, all of them weighted, or the index of a sampled tree; "
+            "best if left out, of a sum of trees all.",
             show_default=False,
             autocompletion=complete(TREES),
         ),
     ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(help="Of sql: the table to select from; data if left out.", metavar="NAME"),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Of sql: columns to select too, such as a key.", metavar="NAME,..."),
+    ] = None,
     safe_csv: SafeCsv = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write trees as rules, Graphviz, Mermaid, JSON or ONNX.
+    """Write trees as rules, Graphviz, Mermaid, JSON, ONNX, SQL, C or JavaScript.
 
     Examples:
       dtgfn export model.dtgfn
@@ -64,15 +76,18 @@ def export(
 
       dtgfn export model.dtgfn --tree all --out model.onnx
 
+      dtgfn export model.dtgfn --out tree.sql --table patients --keep id
+
     """
     from dtgfn._support.progress import progress_bar
 
     chosen = _checked_format(model, out, format, safe_csv)
     which = _which(tree)
+    options = _sql_options(chosen, table, keep)
     fitted = load_with_posterior(model, "export")
     with progress_bar(not quiet) as progress:
         progress(f"writing {chosen}", None)
-        content = _content(fitted, chosen, which, Path(out), safe_csv)
+        content = _content(fitted, chosen, which, Path(out), safe_csv, options)
     if out == "-":
         text = content.decode().rstrip("\n") + "\n"
         say_data(visible_json(text) if chosen == "json" else text)
@@ -119,7 +134,23 @@ def _which(tree: str | None) -> int | str | None:
     raise MisuseError(f"--tree {tree} names no tree; give {', '.join(TREES)} or an index from 0.")
 
 
-def _content(model: Any, format: str, which: int | str | None, out: Path, safe_csv: bool) -> bytes:
+def _sql_options(format: str, table: str | None, keep: str | None) -> dict[str, Any]:
+    """Options of a statement; refuse them for another format."""
+    for flag, value in (("--table", table), ("--keep", keep)):
+        if value is not None and format != "sql":
+            raise MisuseError(f"{flag} {value} is for --format sql; leave it out.")
+    given = {"table": table, "keep": None if keep is None else names(keep)}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _content(
+    model: Any,
+    format: str,
+    which: int | str | None,
+    out: Path,
+    safe_csv: bool,
+    options: dict[str, Any],
+) -> bytes:
     """A file's content."""
     from dtgfn.explain.rules import distinct_rules, leaf_rules
     from dtgfn.export import export
@@ -127,6 +158,6 @@ def _content(model: Any, format: str, which: int | str | None, out: Path, safe_c
     if format == "rules":
         frame = distinct_rules(model) if which == "all" else leaf_rules(model, which)
         return table_bytes(frame, out, safe_csv)
-    made = export(model, format, trees=which)
+    made = export(model, format, trees=which, **options)
     content = made.encode() if isinstance(made, str) else bytes(made.SerializeToString())
     return gzip.compress(content, mtime=0) if out.suffix.lower() == ".gz" else content

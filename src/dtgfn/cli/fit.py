@@ -23,12 +23,14 @@ from dtgfn.cli.parameters import (
     read_value,
     with_parameters,
 )
-from dtgfn.cli.scores import held_out_text, read_beside, score
+from dtgfn.cli.scores import read_beside, read_for_model, score
 
 if TYPE_CHECKING:
+    from dtgfn.data.sources import Source
     from dtgfn.data.tables import Column, Table
 
 MANY_LABELS = 50  # numbers that are hardly classes any more
+RARE = 0.05  # share of a class below which accuracy says little
 
 
 Out = Annotated[Path, typer.Option(help="Model file to write.", show_default=False)]
@@ -51,6 +53,14 @@ TestSize = Annotated[
     ),
 ]
 Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas.")]
+Positive = Annotated[
+    str | None,
+    typer.Option(help="The event, of two classes; the last one by default.", show_default=False),
+]
+NoRows = Annotated[
+    bool,
+    typer.Option("--no-rows", help="Keep no training rows in the file; for sums of trees."),
+]
 SampleWeight = Annotated[
     str | None, typer.Option(help="Column of row weights.", show_default=False)
 ]
@@ -68,6 +78,8 @@ def fit(
     sample_weight: SampleWeight = None,
     text_columns: TextColumns = "",
     separator: Separator = None,
+    positive: Positive = None,
+    no_rows: NoRows = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     **parameters: Any,
@@ -95,21 +107,89 @@ def fit(
     values, shown = read_parameters(parameters), not (as_json or quiet)
     _check_files(out, data, held_out, values.get("checkpoint"))
     model, as_text = _estimator(task, values, verbose=shown), names(text_columns)
+    if target is not None and task != "anomalies" and inputs.is_large(data):
+        large = _open_large(data, target, sample_weight, names(drop), separator, as_text, share)
+        if "class_weight" in values:
+            model.class_weight = _any_label(values["class_weight"])
+        if held_out is not None and not Path(held_out).exists():
+            raise ValueError(f"There is no file {held_out!r}; check the path.")
+        if not as_json:
+            _say_large(large)
+        interrupted = _fit_and_save(model, large, out, not no_rows)
+        if held_out is not None and not interrupted:
+            known = read_for_model(model, held_out, target, separator, shown)
+            _score_and_save(model, known, positive, shown, out, not no_rows, None)
+        _end(model, out, as_json, interrupted)
+        return
     table = inputs.read(data, separator, as_text, shown)
     rows = _training_rows(inputs.drop(table, names(drop)), target, sample_weight, task)
     inputs.note_odd_columns(rows.table, as_text)
-    rows, others = _set_aside(rows, share, values.get("random_state"))
+    rows, others, which = _set_aside(rows, share, values.get("random_state"))
+    if task == "classify":
+        note_imbalance(rows.y, positive)
     if held_out is not None:
         labels = rows.y if task == "classify" else None
         others = read_beside(rows.table, labels, held_out, str(target), separator, shown)
     if not as_json:
-        say(f"Columns: {inputs.kinds_text(rows.table)}")
+        say(f"Columns: {inputs.kinds_text(inputs.kinds_of(rows.table))}")
     if "class_weight" in values:
         model.class_weight = inputs.by_label(values["class_weight"], sorted(set(rows.y)))
-    interrupted = _fit_and_save(model, rows, out)
-    _print_summary(model, out, None if interrupted else others, as_json, shown)
-    if interrupted:
-        raise typer.Exit(130)
+    interrupted = _fit_and_save(model, rows, out, not no_rows)
+    if others is not None and not interrupted:
+        _score_and_save(model, others, positive, shown, out, not no_rows, which)
+    _end(model, out, as_json, interrupted)
+
+
+class _Large(NamedTuple):
+    """A table that is read in chunks, and the columns that are not predicted from."""
+
+    source: Source
+    target: str
+    weight: str | None
+
+
+def _open_large(
+    data: str,
+    target: str,
+    weight: str | None,
+    dropped: Sequence[str],
+    separator: str | None,
+    as_text: Sequence[str],
+    share: float | None,
+) -> _Large:
+    """Look at the columns of a table that is read in chunks."""
+    if share is not None:
+        raise MisuseError(
+            f"--test-size is for tables in memory, but {data!r} is read in chunks; name a table of "
+            "other rows with --held-out."
+        )
+    source = inputs.open_large(data, separator, as_text)
+    for name in as_text:
+        source.check_column(name)
+    return _Large(source.without(dropped), target, weight)
+
+
+def _say_large(large: _Large) -> None:
+    """Say which columns there are, and that they are read in chunks."""
+    from dtgfn.inference.source_data import TrainingSource
+
+    kinds = {name: large.source.kinds[name] for name in TrainingSource(*large).names}
+    say(f"Columns: {inputs.kinds_text(kinds)}")
+    note(f"{large.source.what} is large, so it is read in chunks, twice.")
+
+
+def _any_label(weights: Any) -> Any:
+    """Weights of classes that were typed, by text and by what the text may stand for."""
+    from dtgfn.data.tables import parse_number
+
+    if not isinstance(weights, dict):
+        return weights
+    found = dict(weights)
+    for text, weight in weights.items():
+        number = parse_number(text)
+        if number is not None and number.is_integer():
+            found[int(number)] = weight
+    return found
 
 
 class _Rows(NamedTuple):
@@ -130,35 +210,64 @@ def _check_files(out: Path, data: str, held_out: str | None, checkpoint: Path | 
         raise MisuseError(f"--checkpoint and --out are both {str(out)!r}; name two files.")
 
 
-def _fit_and_save(model: Any, rows: _Rows, out: Path) -> bool:
+def _fit_and_save(model: Any, rows: _Rows | _Large, out: Path, with_rows: bool) -> bool:
     """Fit a model and write it; tell whether training was interrupted."""
     from dtgfn.storage.model_file import save
 
+    table, y, weight = rows
     with noted_warnings():
-        model.fit(rows.table, rows.y, sample_weight=rows.weight)
-    save(model, out)
+        model.fit(table, y, sample_weight=weight)
+    save(model, out, with_rows)
     interrupted = bool(getattr(getattr(model, "posterior_", None), "interrupted", False))
     if interrupted:
         note(f"interrupted: training ended early; {str(out)!r} holds what was learned by then.")
     return interrupted
 
 
-def _print_summary(
-    model: Any, out: Path, others: tuple[Table, Any] | None, as_json: bool, shown: bool
+def _score_and_save(
+    model: Any,
+    others: tuple[Table, Any],
+    positive: str | None,
+    shown: bool,
+    out: Path,
+    with_rows: bool,
+    which: list[int] | None,
 ) -> None:
-    """Print what was learned, and its scores on other rows if there are some."""
+    """Score a model on other rows, and keep the scores, and which rows they are of, in the file."""
+    from dtgfn.storage.model_file import save
+
+    model.held_out_ = score(model, *others, shown, positive) | {"row_numbers": which or []}
+    save(model, out, with_rows)
+
+
+def _end(model: Any, out: Path, as_json: bool, interrupted: bool) -> None:
+    """Print what was learned, with scores on other rows if there are some, and end."""
     from dtgfn.cli.summary import summarise, summary_text
 
     summary: dict[str, Any] = {**summarise(model), "out": str(out)}
-    if others is not None:
-        summary["held_out"] = score(model, *others, shown)
     if as_json:
         print_json(summary)
+    else:
+        say(summary_text(summary, phrase=in_flags))
+        say(f"\nWritten to {out}")
+    if interrupted:
+        raise typer.Exit(130)
+
+
+def note_imbalance(y: Any, positive: str | None) -> None:
+    """Say what to look at where one of two classes is rare."""
+    import numpy as np
+
+    labels, counts = np.unique(np.asarray(y).astype(str), return_counts=True)
+    if len(labels) != 2 or counts.min() >= RARE * counts.sum():
         return
-    say(summary_text(summary, phrase=in_flags))
-    if "held_out" in summary:
-        say(f"\n{held_out_text(summary['held_out'])}")
-    say(f"\nWritten to {out}")
+    rare, common = (str(labels[k]) for k in (counts.argmin(), counts.argmax()))
+    note(
+        f"{rare!r} is {counts.min()} of {counts.sum()} rows, so always saying {common!r} is right "
+        f"in {counts.max() / counts.sum():.1%}; look at the average precision and the log loss of "
+        f"held-out rows (--test-size) beside their baseline"
+        + ("." if positive == rare else f", with --positive {rare}.")
+    )
 
 
 def _check_choices(
@@ -249,10 +358,10 @@ def _target(column: Column, task: str) -> Any:
 
 def _set_aside(
     rows: _Rows, share: float | None, seed: int | None
-) -> tuple[_Rows, tuple[Table, Any] | None]:
-    """Split rows into those to fit, and columns and truth of those to score on."""
+) -> tuple[_Rows, tuple[Table, Any] | None, list[int] | None]:
+    """Split rows into those to fit, columns and truth of those to score on, and their numbers."""
     if share is None:
-        return rows, None
+        return rows, None, None
     import numpy as np
 
     from dtgfn.data.tables import take
@@ -268,4 +377,5 @@ def _set_aside(
     kept, others = np.sort(order[n_others:]), np.sort(order[:n_others])
     weight = None if rows.weight is None else rows.weight[kept]
     y = np.asarray(rows.y)
-    return _Rows(take(rows.table, kept), y[kept], weight), (take(rows.table, others), y[others])
+    aside = take(rows.table, others), y[others]
+    return _Rows(take(rows.table, kept), y[kept], weight), aside, others.tolist()

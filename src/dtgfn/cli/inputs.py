@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtgfn.cli.console import note
@@ -13,8 +15,11 @@ from dtgfn.cli.messages import noted_warnings
 from dtgfn.cli.options import MisuseError
 
 if TYPE_CHECKING:
-    from dtgfn.data.tables import Column, Table
+    from dtgfn._support.progress import Progress
+    from dtgfn.data.sources import Source
+    from dtgfn.data.tables import Column, Kind, Table
 
+LARGE = 100_000_000  # bytes of a file from which on it is read in chunks
 FEW_TEXTS = 5  # as many may well be codes, of which some look like numbers
 MANY_TEXTS = 30  # rows from which texts that never repeat look like an identifier
 LIKE_A_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
@@ -25,33 +30,64 @@ LIKE_A_NUMBER = re.compile(r"[-+]?[$€£]? ?\d[\d.,' ]*[$€£%]?")
 
 def read(source: str, separator: str | None, text_columns: Sequence[str], progress: bool) -> Table:
     """Read a table to fit to, and tell what was guessed; ``text_columns`` must be there."""
+    from dtgfn._support.progress import progress_bar
     from dtgfn.data.tables import split_column
 
-    with noted_warnings():
-        table = _read(source, separator, text_columns, progress)
+    with noted_warnings(), progress_bar(progress) as show:
+        table = _read(source, separator, text_columns, show)
     for name in text_columns:
         split_column(table, name)
     return table
 
 
 def read_known(
-    source: str, separator: str | None, text_columns: Sequence[str], progress: bool
+    source: str, separator: str | None, text_columns: Sequence[str], progress: Progress
 ) -> Table:
     """Read a table whose columns of text are known, so that nothing has to be told."""
+    with _as_they_are():
+        return _read(source, separator, text_columns, progress)
+
+
+def read_large(
+    model: Any,
+    source: str,
+    separator: str | None,
+    columns: tuple[Sequence[str], Sequence[str], Sequence[str]],
+    progress: Progress,
+) -> Iterator[Table]:
+    """Read rows to predict in chunks, and of a model that knows names no columns but its own.
+
+    ``columns`` are those that stay text, that are copied and that are left out.
+    """
+    from dtgfn.data.open_source import open_file
+    from dtgfn.data.sources import read_settled
+
+    text, copied, dropped = columns
+    with _as_they_are():
+        found = open_file(source, separator=_separator(separator), text_columns=text)
+    for name in (*copied, *dropped):
+        found.check_column(name)
+    if hasattr(model, "feature_names_in_"):
+        check_names_of(model.binner_.column_names, found.without(dropped))
+        found = found.only([*model.binner_.column_names, *copied, *dropped])
+    return read_settled(found, progress, "predicting")
+
+
+@contextmanager
+def _as_they_are() -> Iterator[None]:
+    """Do not warn of numbers that look like codes: what a column is was told in training."""
     from dtgfn.data.table_files import PaddedNumbers
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PaddedNumbers)
-        return _read(source, separator, text_columns, progress)
+        yield
 
 
-def _read(source: str, separator: str | None, as_text: Sequence[str], progress: bool) -> Table:
-    from dtgfn._support.progress import progress_bar
+def _read(source: str, separator: str | None, as_text: Sequence[str], progress: Progress) -> Table:
     from dtgfn.data.table_files import read_table
 
     given = _separator(separator)
-    with progress_bar(progress) as show:
-        return read_table(source, separator=given, text_columns=as_text, progress=show)
+    return read_table(source, separator=given, text_columns=as_text, progress=progress)
 
 
 def _separator(text: str | None) -> str | None:
@@ -71,18 +107,36 @@ def drop(table: Table, names: Sequence[str]) -> Table:
     return table
 
 
-def kinds_text(table: Table) -> str:
+def is_large(source: str) -> bool:
+    """Whether a table is read in chunks: a folder, or a file of ``LARGE`` bytes or more."""
+    path = Path(source)
+    return source != "-" and (path.is_dir() or (path.is_file() and path.stat().st_size >= LARGE))
+
+
+def open_large(source: str, separator: str | None, text_columns: Sequence[str]) -> Source:
+    """Open a table that is read in chunks, and tell what was guessed."""
+    from dtgfn.data.open_source import open_file
+
+    with noted_warnings():
+        return open_file(source, separator=_separator(separator), text_columns=text_columns)
+
+
+def kinds_of(table: Table) -> dict[str, Kind]:
+    """Name and kind of every column."""
+    return {column.name: column.kind for column in table.columns}
+
+
+def kinds_text(kinds: Mapping[str, Kind]) -> str:
     """What the columns were taken for, in one line.
 
-    >>> from dtgfn.data.tables import as_table
-    >>> kinds_text(as_table([[1.5, "red", True], [2.5, "blue", False]]))
-    "1 number; 1 category: 'x1'; 1 boolean: 'x2'"
+    >>> kinds_text({"a": "number", "b": "category", "c": "boolean"})
+    "1 number; 1 category: 'b'; 1 boolean: 'c'"
     """
     from dtgfn.data.tables import listing
 
     said = []
     for kind, many in (("number", "numbers"), ("category", "categories"), ("boolean", "booleans")):
-        names = [column.name for column in table.columns if column.kind == kind]
+        names = [name for name, found in kinds.items() if found == kind]
         if names:
             count = f"{len(names)} {kind if len(names) == 1 else many}"
             said.append(count if kind == "number" else f"{count}: {listing(names, 8)}")
@@ -131,29 +185,31 @@ def text_columns_of(model: Any) -> list[str]:
     return [spec.name for spec in model.binner_.columns if spec.kind == "category"]
 
 
-def columns_for(model: Any, table: Table) -> Table:
+def columns_for(model: Any, table: Table, tell: bool = True) -> Table:
     """Return the columns that a model was fitted with; others, as the target, do not matter."""
-    from dtgfn.data.tables import Table, listing
+    from dtgfn.data.tables import Table, keep_columns, listing
 
     wanted = model.binner_.column_names
     if hasattr(model, "feature_names_in_") or set(wanted) <= set(table.names):
-        return named_columns(wanted, table)
+        check_names_of(wanted, table)
+        return keep_columns(table, wanted)
     if table.n_columns != len(wanted):
         raise ValueError(
             f"The model was fitted without column names and knows {len(wanted)} columns by their "
             f"position, but the table has {table.n_columns}; leave out the others with --drop."
         )
-    note(
-        "the model was fitted without column names, so columns count by their position: "
-        f"{listing(table.names)}."
-    )
+    if tell:
+        note(
+            "the model was fitted without column names, so columns count by their position: "
+            f"{listing(table.names)}."
+        )
     renamed = zip(wanted, table.columns, strict=True)
     return Table(tuple(replace(old, name=name) for name, old in renamed), table.n_rows, True)
 
 
-def named_columns(wanted: Sequence[str], table: Table) -> Table:
-    """Return the columns of these names; refuse a table that lacks one."""
-    from dtgfn.data.tables import keep_columns, listing
+def check_names_of(wanted: Sequence[str], table: Table | Source) -> None:
+    """Refuse a table that lacks a column of these names."""
+    from dtgfn.data.tables import listing
 
     missing = [name for name in wanted if name not in table.names]
     if missing:
@@ -161,7 +217,6 @@ def named_columns(wanted: Sequence[str], table: Table) -> Table:
             f"The table lacks {listing(missing)}, which the model is fitted with; its columns are "
             f"{listing(table.names)}."
         )
-    return keep_columns(table, wanted)
 
 
 def labels(column: Column) -> Any:

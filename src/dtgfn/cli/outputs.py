@@ -6,8 +6,10 @@ import csv
 import gzip
 import io
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -71,6 +73,72 @@ def table_bytes(frame: pandas.DataFrame, path: Path, safe_csv: bool) -> bytes:
     return gzip.compress(content, mtime=0) if name.endswith(".gz") else content
 
 
+@contextmanager
+def table_writer(path: Path, safe_csv: bool) -> Iterator[Callable[[pandas.DataFrame], None]]:
+    """Write a table piece by piece, in the format that its suffix tells, complete or not at all.
+
+    Yields a function that writes the next rows; all pieces have the same columns.
+    """
+    from dtgfn._support.atomic_write import replacing
+
+    try:
+        with replacing(path) as stream:
+            if path.name.lower().endswith(".parquet"):
+                with _parquet_pieces(stream) as write:
+                    yield write
+            else:
+                with _csv_pieces(stream, path.name.lower(), safe_csv) as write:
+                    yield write
+    except OSError as error:
+        raise _not_written(path, error) from None
+
+
+@contextmanager
+def _csv_pieces(
+    stream: IO[bytes], name: str, safe: bool
+) -> Iterator[Callable[[pandas.DataFrame], None]]:
+    separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
+    packed = gzip.GzipFile(fileobj=stream, mode="wb", mtime=0) if name.endswith(".gz") else None
+    into: Any = packed or stream
+    header = True
+
+    def write(frame: pandas.DataFrame) -> None:
+        nonlocal header
+        into.write(csv_text(frame, separator=separator, header=header, safe=safe).encode())
+        header = False
+
+    yield write
+    if packed is not None:
+        packed.close()
+
+
+@contextmanager
+def _parquet_pieces(stream: IO[bytes]) -> Iterator[Callable[[pandas.DataFrame], None]]:
+    import pyarrow
+    from pyarrow import parquet
+
+    writer = None
+
+    def write(frame: pandas.DataFrame) -> None:
+        nonlocal writer
+        if writer is None:
+            inferred = pyarrow.Schema.from_pandas(frame, preserve_index=False)
+            fields = [
+                field.with_type(pyarrow.string()) if pyarrow.types.is_null(field.type) else field
+                for field in inferred
+            ]  # a column that begins with empty cells is one of text: predictions have none
+            writer = parquet.ParquetWriter(
+                stream, pyarrow.schema(fields, metadata=inferred.metadata)
+            )
+        writer.write_table(pyarrow.Table.from_pandas(frame, writer.schema, preserve_index=False))
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()
+
+
 def csv_text(
     frame: pandas.DataFrame, *, separator: str = ",", header: bool = True, safe: bool = False
 ) -> str:
@@ -110,6 +178,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     try:
         write(path, content)
     except OSError as error:
-        raise ValueError(
-            f"{str(path)!r} could not be written: {error.strerror}; make room or name another file."
-        ) from None
+        raise _not_written(path, error) from None
+
+
+def _not_written(path: Path, error: OSError) -> ValueError:
+    why = error.strerror or str(error)
+    return ValueError(f"{str(path)!r} could not be written: {why}; make room or name another file.")

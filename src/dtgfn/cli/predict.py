@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -19,14 +19,14 @@ from dtgfn.cli.outputs import (
     check_safe_csv,
     check_table_suffix,
     csv_text,
-    table_bytes,
-    write_atomically,
+    table_writer,
 )
 from dtgfn.cli.parameters import check_choice, complete, number, read_value, weights
 
 if TYPE_CHECKING:
     import pandas
 
+    from dtgfn._support.progress import Progress
     from dtgfn.data.tables import Table
 
 AT_ONCE = 10_000  # rows between two steps of the bar
@@ -47,12 +47,14 @@ Interval = Annotated[
 WithUncertainty = Annotated[
     bool, typer.Option("--uncertainty", help="Add the uncertainty and its parts.")
 ]
+ONE_TREE = ("best", "paper")
 OneTree = Annotated[
     str | None,
     typer.Option(
-        help="best: the most probable tree predicts alone.",
+        help="best: the most probable tree predicts alone; paper: the single drawn tree with the "
+        "highest log R.",
         show_default=False,
-        autocompletion=complete(("best",)),
+        autocompletion=complete(ONE_TREE),
     ),
 ]
 ClassPrior = Annotated[
@@ -96,6 +98,8 @@ def predict(
     """
     import pandas
 
+    from dtgfn._support.progress import progress_bar
+
     level = None if interval is None else read_value("--interval", interval, number)
     check_safe_csv(
         safe_csv, is_csv=not as_json if out == "-" else not out.lower().endswith(".parquet")
@@ -107,22 +111,36 @@ def predict(
     asked = _read_question(fitted, level, uncertainty, tree, class_prior)
     shown, copied = not (as_json or quiet), names(keep)
     known = (*inputs.text_columns_of(fitted), *copied)
-    table = inputs.read_known(data, separator, known, shown)
-    copies = _copies(table, copied)
-    table = inputs.columns_for(fitted, inputs.drop(table, names(drop)))
-    pieces = _predictions(fitted, table, asked, shown)
-    if out == "-" and not as_json:  # as they come, but not into the bar
-        for piece in list(pieces) if sys.stdout.isatty() else pieces:
-            part = _beside(copies.iloc[piece.index], piece)
-            say_data(csv_text(part, header=bool(piece.index[0] == 0), safe=safe_csv))
-        return
-    frame = _beside(copies, pandas.concat(list(pieces)))
-    if out != "-":
-        write_atomically(Path(out), table_bytes(frame, Path(out), safe_csv))
+    with progress_bar(shown) as progress:
+        tables = _tables(fitted, data, separator, (known, copied, names(drop)), progress)
+        pieces: Iterator[pandas.DataFrame] = (
+            _beside(copies, _answers(fitted, rows, asked)) for copies, rows in tables
+        )
+        if as_json:
+            frame = pandas.concat(list(pieces), ignore_index=True)
+            pieces = iter([frame])
+        elif out == "-" and sys.stdout.isatty():  # not into the bar
+            pieces = iter(list(pieces))
+        n_rows = len(frame) if as_json and out == "-" else _write(pieces, out, safe_csv)
     if as_json:
-        print_json({"rows": len(frame), "out": out, "predictions": frame.to_dict("records")})
-    else:
-        say(f"{len(frame)} predictions written to {out}")
+        print_json({"rows": n_rows, "out": out, "predictions": frame.to_dict("records")})
+    elif out != "-":
+        say(f"{n_rows} predictions written to {out}")
+
+
+def _write(pieces: Iterator[pandas.DataFrame], out: str, safe_csv: bool) -> int:
+    """Write predictions as they come; return how many."""
+    n_rows = 0
+    if out == "-":
+        for piece in pieces:
+            say_data(csv_text(piece, header=n_rows == 0, safe=safe_csv))
+            n_rows += len(piece)
+        return n_rows
+    with table_writer(Path(out), safe_csv) as write:
+        for piece in pieces:
+            write(piece)
+            n_rows += len(piece)
+    return n_rows
 
 
 class _Question(NamedTuple):
@@ -142,7 +160,7 @@ def _read_question(
     from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier
 
     if tree is not None:
-        check_choice("--tree", tree, ("best",))
+        check_choice("--tree", tree, ONE_TREE)
     if interval is not None:
         check_level(interval)
     if isinstance(model, DTGFNAnomalyDetector):
@@ -166,8 +184,44 @@ def _read_question(
     return _Question(interval, uncertainty, tree, shares)
 
 
-def _copies(table: Table, copied: tuple[str, ...]) -> pandas.DataFrame:
-    """Columns to copy, with the rows' numbers as index."""
+def _tables(
+    model: Any,
+    data: str,
+    separator: str | None,
+    columns: tuple[Sequence[str], Sequence[str], Sequence[str]],
+    progress: Progress,
+) -> Iterator[tuple[pandas.DataFrame, Table]]:
+    """Read new rows, some at a time: columns to copy, and those that the model wants.
+
+    ``columns`` are those that stay text, that are copied and that are left out.
+    """
+    from dtgfn.data.tables import take
+
+    text, copied, dropped = columns
+    if not inputs.is_large(data):
+        table = inputs.read_known(data, separator, text, progress)
+        copies = _copies(table, copied)
+        wanted = inputs.columns_for(model, inputs.drop(table, dropped))
+        for some in _slices(table.n_rows):
+            progress("predicting", some[0] / table.n_rows)
+            yield copies.iloc[some].reset_index(drop=True), take(wanted, some)
+        return
+    first = True
+    for table in inputs.read_large(model, data, separator, columns, progress):
+        copies = _copies(table, copied)
+        wanted = inputs.columns_for(model, inputs.drop(table, dropped), tell=first)
+        first = False
+        for some in _slices(table.n_rows):
+            yield copies.iloc[some].reset_index(drop=True), take(wanted, some)
+
+
+def _slices(n_rows: int) -> Iterator[range]:
+    for first in range(0, n_rows, AT_ONCE):
+        yield range(first, min(first + AT_ONCE, n_rows))
+
+
+def _copies(table: Table, copied: Sequence[str]) -> pandas.DataFrame:
+    """Columns to copy, one row for each of the table's."""
     import pandas
 
     from dtgfn.data.tables import split_column
@@ -183,23 +237,6 @@ def _beside(copies: pandas.DataFrame, answers: pandas.DataFrame) -> pandas.DataF
             f"--keep {name!r} is also the name of a column of predictions; rename it in the table."
         )
     return copies.join(answers)
-
-
-def _predictions(
-    model: Any, table: Table, asked: _Question, shown: bool
-) -> Iterator[pandas.DataFrame]:
-    """Predict piece by piece, so that there is something to tell."""
-    import numpy as np
-
-    from dtgfn._support.progress import progress_bar
-    from dtgfn.data.tables import take
-
-    with progress_bar(shown) as progress:
-        for first in range(0, table.n_rows, AT_ONCE):
-            progress("predicting", first / table.n_rows)
-            indices = np.arange(first, min(first + AT_ONCE, table.n_rows))
-            frame = _answers(model, take(table, indices), asked)
-            yield frame.set_index(indices)
 
 
 def _answers(model: Any, rows: Table, asked: _Question) -> pandas.DataFrame:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dtgfn.cli import inputs
+from dtgfn.cli.console import note
 
 if TYPE_CHECKING:
     from dtgfn.data.tables import Table
+
+MOST_SEEN = 0.9  # share of rows that training had, beyond which they are hardly held out
 
 
 def read_for_model(
@@ -26,7 +29,7 @@ def read_beside(
 
     ``labels`` are those of the training rows, None if there are no classes.
     """
-    from dtgfn.data.tables import label, listing
+    from dtgfn.data.tables import keep_columns, label, listing
 
     text = [column.name for column in training.columns if column.kind == "category"]
     table, truth = _read(
@@ -40,7 +43,8 @@ def read_beside(
                 f"Column {target!r} of {source!r} holds {listing(odd)}, no class of the training "
                 "rows; drop such rows."
             )
-    return inputs.named_columns(training.names, table), truth
+    inputs.check_names_of(training.names, table)
+    return keep_columns(table, training.names), truth
 
 
 def _read(
@@ -52,11 +56,13 @@ def _read(
     classes: Any,
 ) -> tuple[Table, Any]:
     """Read a table and take the truth out, as text where classes are text."""
+    from dtgfn._support.progress import progress_bar
     from dtgfn.data.tables import listing, split_column
 
     if target is not None and any(isinstance(name, str) for name in classes):
         text_columns = [*text_columns, target]
-    table = inputs.read_known(source, separator, text_columns, progress)
+    with progress_bar(progress) as show:
+        table = inputs.read_known(source, separator, text_columns, show)
     if target is None:
         return table, None
     if target not in table.names:
@@ -69,14 +75,30 @@ def _read(
     return table, inputs.labels(column) if column.kind == "boolean" else column.values
 
 
-def score(model: Any, rows: Table, truth: Any, progress: bool) -> dict[str, Any]:
+def score(
+    model: Any, rows: Table, truth: Any, progress: bool, positive: str | None = None
+) -> dict[str, Any]:
     """Score a model on rows that it has not seen; exact averages of many rows take a while."""
     from dtgfn._support.progress import progress_bar
     from dtgfn.evaluation import evaluate
 
     with progress_bar(progress) as show:
         show("scoring held-out rows", None)
-        return evaluate(model, rows, truth)
+        scores = evaluate(model, rows, truth, positive=positive)
+    note_seen(model, rows, truth)
+    return scores
+
+
+def note_seen(model: Any, rows: Table, truth: Any) -> None:
+    """Tell who scores a model on the rows that it was fitted to."""
+    from dtgfn.evaluation import seen_share
+
+    share = seen_share(model, rows, truth)
+    if share is not None and share > MOST_SEEN:
+        note(
+            f"{share:.0%} of the held-out rows are like training rows in all columns and the "
+            "target; are they held out? Scores of training rows flatter the model."
+        )
 
 
 def held_out_text(scores: dict[str, Any]) -> str:
@@ -85,9 +107,12 @@ def held_out_text(scores: dict[str, Any]) -> str:
     >>> held_out_text({"rows": 2, "rmse": 0.5, "r2": None})
     'Held-out rows (2): rmse 0.500'
     """
-    said = [
-        f"{name.replace('_', ' ')} {value:.3f}"
-        for name, value in scores.items()
-        if isinstance(value, float) and name != "level"
-    ]
-    return f"Held-out rows ({scores['rows']}): {', '.join(said)}"
+    baseline = scores.get("baseline") or {}
+    said = []
+    for name, value in scores.items():
+        if isinstance(value, float) and name != "level":
+            known = baseline.get(name) if name != "calibration_error" else None
+            beside = "" if known is None else f" (baseline {known:.3f})"
+            said.append(f"{name.replace('_', ' ')} {value:.3f}{beside}")
+    event = f", P({scores['event']})" if "event" in scores else ""
+    return f"Held-out rows ({scores['rows']}{event}): {', '.join(said)}"

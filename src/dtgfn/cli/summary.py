@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,12 +10,15 @@ import numpy as np
 
 from dtgfn._support.json_values import none_if_nan
 from dtgfn._support.printable import visible
+from dtgfn.cli.scores import held_out_text
 from dtgfn.diagnostics.judgement import verdict
 from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain.text import tree_text
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.trees.equivalent_cuts import log_n_equivalent
+from dtgfn.trees.score import LeftOutRows, Rows
 
 
 def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
@@ -28,6 +32,12 @@ def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any
     [{'name': 'x0', 'inclusion': 0.99...}]
 
     """
+    scores = getattr(model, "held_out_", None)  # by ``dtgfn fit --test-size``
+    held_out = {} if scores is None else {"held_out": scores}
+    return {**_facts(model), **held_out}
+
+
+def _facts(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
     if isinstance(model, DTGFNAnomalyDetector):
         return _detector_summary(model)
     if isinstance(model.posterior_, SumPosterior):
@@ -45,7 +55,9 @@ def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any
         ],
         "best_tree": {
             "log_reward": posterior.best_log_reward,
-            "probability": none_if_nan(posterior.best_probability),
+            "probability": posterior.best_probability,
+            "by_share": posterior.by_share,
+            "equivalent": round(math.exp(float(log_n_equivalent(posterior.best_cuts)[0]))),
             "n_splits": int(posterior.best_tree.n_splits[0]),
             "depth": int(posterior.best_tree.depth[0]),
             "rules": tree_text(posterior),
@@ -63,11 +75,16 @@ def _shared_summary(model: PosteriorEstimator) -> dict[str, Any]:
         "engine": posterior.engine,
         "verdict": {name: judged[name] for name in ("level", "sentence", "doubts")},
         "settings": _settings(model),
-        "rows": float(posterior.rows.weight.sum()),
+        "rows": none_if_left_out(posterior.rows),
         "classes": None if posterior.classes is None else posterior.class_names,
         "mean_splits": posterior.mean_splits,
         "diagnostics": posterior.diagnostics,
     }
+
+
+def none_if_left_out(rows: Rows) -> float | None:
+    """Weight of the training rows, None if the model was saved without them."""
+    return None if isinstance(rows, LeftOutRows) else float(rows.weight.sum())
 
 
 def _sum_facts(model: PosteriorEstimator) -> dict[str, Any]:
@@ -108,6 +125,11 @@ def summary_text(
     summary: dict[str, Any], n_columns: int = 15, phrase: Callable[[str], str] = str
 ) -> str:
     """Write a summary for a terminal; ``phrase`` puts parameters into the reader's words."""
+    text = _text(summary, n_columns, phrase)
+    return f"{text}\n\n{held_out_text(summary['held_out'])}" if "held_out" in summary else text
+
+
+def _text(summary: dict[str, Any], n_columns: int, phrase: Callable[[str], str]) -> str:
     if "views" in summary:
         return (
             f"Anomaly detector ({summary['engine']} engine): {summary['trees']} trees in "
@@ -126,21 +148,29 @@ def summary_text(
         said = "sampled, no gap left"
     unknown = f"not estimated by {summary['engine']}"
     evidence = unknown if log_evidence is None else f"{log_evidence:.4f} ({said})"
-    share = best["probability"]
-    probability = "" if share is None else f"posterior probability {share:.3g}, "
     lines = [
         _headline(f"Posterior over decision trees ({summary['engine']} engine, ", summary),
         *(phrase(line) for line in _doubtful(summary["verdict"])),
         f"log evidence     {evidence}",
         f"splits per tree  {summary['mean_splits']:.2f} on average; " + _sizes(summary),
         "",
-        f"Most probable tree known ({probability}log R {best['log_reward']:.3f}):",
+        _best_line(best, summary["engine"] == "exact"),
         *("  " + line for line in best["rules"].splitlines()),
         "",
         "Probability that a column is used:",
         *_column_bars(summary["columns"], "inclusion", n_columns),
     ]
     return "\n".join(lines)
+
+
+def _best_line(best: dict[str, Any], of_all: bool) -> str:
+    """What the tree below is, and how probable."""
+    probability = f"posterior probability {best['probability']:.3g}"
+    if best["by_share"]:
+        probability = f"{best['probability']:.3g} of the drawn trees"
+    if best["equivalent"] > 1:
+        probability += f", with thresholds anywhere in [ ]: {best['equivalent']:,} trees"
+    return f"Most probable tree{'' if of_all else ' known'} ({probability}):"
 
 
 def _sum_lines(
@@ -172,8 +202,9 @@ def _sum_lines(
 def _headline(what: str, summary: dict[str, Any]) -> str:
     """What was fitted to how much, how well and how fast."""
     classes = "" if summary["classes"] is None else f", {len(summary['classes'])} classes"
+    rows = "rows left out" if summary["rows"] is None else f"{summary['rows']:g} rows"
     return (
-        f"{what}fit: {summary['verdict']['level']}): {summary['rows']:g} rows, "
+        f"{what}fit: {summary['verdict']['level']}): {rows}, "
         f"{len(summary['columns'])} columns{classes} ({summary['diagnostics']['seconds']:.2f} s)"
     )
 

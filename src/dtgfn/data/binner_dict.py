@@ -7,7 +7,8 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from dtgfn.data.binning import MAX_CATEGORIES, Binner, ColumnSpec, check_settings
+from dtgfn.data.binning import Binner, ColumnSpec, check_settings
+from dtgfn.data.categories import MAX_CATEGORIES
 from dtgfn.data.tables import Kind, listing
 
 

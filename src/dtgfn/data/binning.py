@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -14,14 +14,14 @@ import numpy.typing as npt
 from dtgfn._support.arrays import Codes, Floats, Int64s
 from dtgfn._support.checks import check_integer, check_weights
 from dtgfn._support.printable import visible
+from dtgfn.data.categories import count_texts, frequent
 from dtgfn.data.tables import Column, Kind, Table, label, listing, parse_number, take
 from dtgfn.data.thresholds import HALF, NONE, TIE_RULE, Binning, place_thresholds, threshold_text
 
+Texts = npt.NDArray[np.object_]
 FeatureKind = Literal["number", "boolean", "category", "missing"]
 
 MAX_THRESHOLDS = 65_000  # a code, with one more for missing, must fit in uint16
-MAX_CATEGORIES = 254
-RARE = 1 / 2000  # share of the rows below which a category of such a column does not count
 LARGEST_CODE = np.iinfo(np.uint16).max
 MOST_KEYS = 1 << 62
 
@@ -33,7 +33,7 @@ class ColumnSpec:
     name: str
     kind: Kind
     thresholds: Floats  # [q] as in Feature; empty for categories
-    categories: tuple[str, ...]  # sorted; of more than 254 the frequent ones, others are unseen
+    categories: tuple[str, ...]  # sorted; of more than 32 the frequent ones, others are unseen
     has_missing: bool
 
 
@@ -136,8 +136,9 @@ def _fit_column(
     column: Column, binning: Binning, n_thresholds: int, weights: Floats | None
 ) -> ColumnSpec:
     if column.kind == "category":
-        categories, has_missing = _frequent_categories(column, weights)
-        return ColumnSpec(column.name, column.kind, NONE, categories, has_missing)
+        texts, mass, has_missing = count_texts(cast(Texts, column.values), weights)
+        kept = frequent(texts, mass, float(mass.sum()))
+        return ColumnSpec(column.name, column.kind, NONE, kept, has_missing)
     values = cast(Floats, column.values)
     present = ~np.isnan(values)
     numbers = values[present] + 0.0  # makes 0.0 of -0.0
@@ -149,24 +150,6 @@ def _fit_column(
             numbers, binning, n_thresholds, None if weights is None else weights[present]
         )
     return ColumnSpec(column.name, column.kind, thresholds, (), not present.all())
-
-
-def _frequent_categories(column: Column, weights: Floats | None) -> tuple[tuple[str, ...], bool]:
-    cells = column.values.tolist()
-    categories = sorted(set(cells) - {None})
-    has_missing = None in cells
-    if len(categories) > MAX_CATEGORIES:
-        number = {category: k for k, category in enumerate(categories)}
-        index = np.fromiter(map(number.get, cells, repeat(len(categories))), np.int64, len(cells))
-        counted = np.ones(len(cells)) if weights is None else weights
-        order = np.argsort(counted)  # so that the sums do not depend on the order of the rows
-        mass = np.bincount(index[order], counted[order])[: len(categories)]
-        order = np.argsort(-mass, kind="stable")[:MAX_CATEGORIES]
-        # One of a few rows in thousands cannot pay for a split, but every row set would count it.
-        common = order[mass[order] >= RARE * mass.sum()]
-        kept = np.sort(common if len(common) else order[:1])
-        categories = [categories[index] for index in kept]
-    return tuple(categories), has_missing
 
 
 def _features_of(column: int, spec: ColumnSpec) -> list[Feature]:
@@ -213,7 +196,7 @@ def encode(binner: Binner, table: Table, *, allow_extra: bool = False) -> npt.ND
     return codes
 
 
-def matching_columns(binner: Binner, table: Table, allow_extra: bool = False) -> list[Column]:
+def matching_columns(binner: Binner, table: Table, allow_extra: bool = False) -> Sequence[Column]:
     """Columns of a table in the order of the training columns, by name if both are named."""
     if not (binner.named and table.named):
         if table.n_columns != len(binner.columns):
@@ -221,7 +204,7 @@ def matching_columns(binner: Binner, table: Table, allow_extra: bool = False) ->
                 f"X has {table.n_columns} features, but Binner is expecting "
                 f"{len(binner.columns)} features as input"
             )
-        return list(table.columns)
+        return table.columns
     given = {column.name: column for column in table.columns}
     known = dict.fromkeys(binner.column_names)
     absent = [name for name in known if name not in given]
@@ -306,7 +289,7 @@ def category_indices(spec: ColumnSpec, column: Column) -> npt.NDArray[np.int16]:
     known: dict[object, int] = {text: index for index, text in enumerate(spec.categories)}
     known[None] = len(spec.categories)
     if column.cells is None and column.kind == "category":
-        return np.fromiter(map(known.get, column.values, repeat(-1)), np.int16, len(column.values))
+        return _indices_of_texts(known, cast(Texts, column.values))
     spelled = {
         kind: {parse(text): text for text in spec.categories}
         for kind, parse in ((False, parse_number), (True, _parse_truth))
@@ -314,6 +297,15 @@ def category_indices(spec: ColumnSpec, column: Column) -> npt.NDArray[np.int16]:
     index, cells = _distinct_cells(column)
     found = np.array([_index_of(cell, known, spelled) for cell in cells], dtype=np.int16)
     return found[index]
+
+
+def _indices_of_texts(known: dict[object, int], texts: Texts) -> npt.NDArray[np.int16]:
+    """Look every distinct text up once; None is behind the last of them."""
+    import pandas
+
+    index, found = pandas.factorize(texts)
+    looked_up = [known.get(text, -1) for text in found.tolist()]
+    return np.array([*looked_up, known[None]], dtype=np.int16)[index]
 
 
 def _distinct_cells(column: Column) -> tuple[npt.NDArray[np.int64], list[Any]]:

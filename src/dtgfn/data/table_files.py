@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 from dtgfn._support.progress import Progress, silent
 from dtgfn.data.tables import (
@@ -25,6 +25,7 @@ from dtgfn.data.tables import (
     label,
     numbers_if_all_parse,
     parse_number,
+    refuse_infinity,
 )
 
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
@@ -81,24 +82,67 @@ def read_table(
     """
     if str(source) == "-":
         return _read_standard_input(separator, text_columns)
-    path = Path(source)
-    name, what = path.name.lower(), repr(str(source))
-    if not str(source) or not path.exists():
+    path, what = Path(source), repr(str(source))
+    check_file(path, what, separator)
+    if is_parquet(path):
+        return _read_parquet(path, what, text_columns)
+    with _open_text(path, what, progress) as stream:
+        return _read_csv(stream, what, _separator(path, separator), text_columns)
+
+
+def check_file(path: Path, what: str, separator: str | None) -> None:
+    """Refuse what is no file, or not known by its suffix."""
+    if path == Path() or not path.exists():
         raise TableError(f"There is no file {what}; check the path.")
     if path.is_dir():
         raise TableError(f"{what} is a directory; name a file in it.")
-    if not name.endswith(_SUFFIXES) and separator is None:
+    if not path.name.lower().endswith(_SUFFIXES) and separator is None:
         raise TableError(
             f"The suffix of {what} is not one of {', '.join(_SUFFIXES)}; rename it, or give "
             "separator=','."
         )
-    if name.endswith(".parquet"):
-        return _read_parquet(path, what, text_columns)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file's suffix says Parquet."""
+    return path.name.lower().endswith(".parquet")
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether a file's suffix says gzip."""
+    return path.name.lower().endswith(".gz")
+
+
+def _separator(path: Path, given: str | None) -> str:
+    return given or ("\t" if path.name.lower().endswith(_TABS) else ",")
+
+
+@contextmanager
+def _open_text(path: Path, what: str, progress: Progress) -> Iterator[TextIO]:
     with _plain_errors(what), io.BufferedReader(_WatchedFile(path, progress)) as raw:
-        content: Any = gzip.GzipFile(fileobj=raw) if name.endswith(".gz") else raw
-        stream = io.TextIOWrapper(content, "utf-8-sig", newline="")
-        given = separator or ("\t" if name.endswith(_TABS) else ",")
-        return _read_csv(stream, what, given, text_columns)
+        content: Any = gzip.GzipFile(fileobj=raw) if is_gzip(path) else raw
+        yield io.TextIOWrapper(content, "utf-8-sig", newline="")
+
+
+class Head(NamedTuple):
+    """The first rows of a CSV file, and how the rest is to be read."""
+
+    table: Table
+    separator: str
+    n_header_lines: int
+    n_rows_about: int
+
+
+def read_head(path: Path, separator: str | None, text_columns: Collection[str]) -> Head:
+    """Read the first thousand rows of a CSV file, checked and warned of as all of it would be."""
+    what, given = repr(str(path)), _separator(path, separator)
+    with _open_text(path, what, silent) as stream:
+        records = list(islice(_records(stream, given), N_LOOKED_AT))
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=given).writerows(record for _, record in records)
+    table = _read_csv(text, what, given, text_columns)
+    n_bytes = len(text.getvalue().encode()) / len(records)
+    return Head(table, given, records[0][0], round(path.stat().st_size / n_bytes))
 
 
 class _WatchedFile(io.FileIO):
@@ -290,12 +334,10 @@ def _refuse_infinity(frame: Any, what: str) -> None:
     import numpy as np
 
     for name, values in frame.select_dtypes("float").items():
-        infinite = np.flatnonzero(np.isinf(values.to_numpy(dtype=float, na_value=np.nan)))
+        numbers = values.to_numpy(dtype=float, na_value=np.nan)
+        infinite = np.flatnonzero(np.isinf(numbers))
         if infinite.size:
-            raise TableError(
-                f"Column {name!r} of {what} contains infinity, or a number too large, in row "
-                f"{infinite[0] + 1} below the names; give a smaller number, or an empty cell."
-            )
+            refuse_infinity(str(name), numbers, what)
 
 
 def _read_parquet(source: Path | io.BytesIO, what: str, text_columns: Collection[str]) -> Table:

@@ -10,11 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from os import PathLike
 from typing import Any, Literal, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
+
+from dtgfn.data.sparse_columns import SparseColumns, is_sparse
 
 Kind = Literal["number", "boolean", "category"]
 Values = npt.NDArray[np.float64] | npt.NDArray[np.object_]
@@ -53,11 +56,11 @@ class Column:
 class Table:
     """Columns of equal length; ``named`` is False when the names are made up (x0, x1, ...)."""
 
-    columns: tuple[Column, ...]
+    columns: Sequence[Column]
     n_rows: int
     named: bool
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Column names, in order."""
         return tuple(column.name for column in self.columns)
@@ -77,6 +80,9 @@ def take(table: Table, rows: npt.ArrayLike) -> Table:
     chosen = np.asarray(rows)
     if chosen.dtype != np.bool_:
         chosen = chosen.astype(np.intp)
+    n_rows = int(chosen.sum()) if chosen.dtype == np.bool_ else len(chosen)
+    if isinstance(table.columns, SparseColumns):
+        return Table(table.columns.take(chosen), n_rows, table.named)
     columns = tuple(
         replace(
             old,
@@ -85,7 +91,6 @@ def take(table: Table, rows: npt.ArrayLike) -> Table:
         )
         for old in table.columns
     )
-    n_rows = int(chosen.sum()) if chosen.dtype == np.bool_ else len(chosen)
     return Table(columns, n_rows, table.named)
 
 
@@ -97,15 +102,19 @@ def split_column(table: Table, name: str) -> tuple[Column, Table]:
     ('category', ('x0',))
     """
     if name not in table.names:
-        same = [known for known in table.names if known.strip().lower() == name.strip().lower()]
-        close = same or difflib.get_close_matches(name, table.names, n=1)
-        hint = f" did you mean {close[0]!r}?" if close else ""
-        raise TableError(
-            f"There is no column {name!r};{hint} the columns are {listing(table.names)}."
-        )
+        refuse_unknown_column(name, table.names)
     index = table.names.index(name)
-    rest = table.columns[:index] + table.columns[index + 1 :]
+    rest = (*table.columns[:index], *table.columns[index + 1 :])
     return table.columns[index], Table(rest, table.n_rows, table.named)
+
+
+def refuse_unknown_column(name: str, names: Sequence[str], what: str = "") -> NoReturn:
+    """Say which columns there are, and which of them may be meant."""
+    same = [known for known in names if known.strip().lower() == name.strip().lower()]
+    close = same or difflib.get_close_matches(name, names, n=1)
+    hint = f" did you mean {close[0]!r}?" if close else ""
+    where = f" in {what}" if what else ""
+    raise TableError(f"There is no column {name!r}{where};{hint} the columns are {listing(names)}.")
 
 
 def keep_columns(table: Table, names: Sequence[str]) -> Table:
@@ -180,15 +189,28 @@ def as_table(X: Any) -> Table:
         X, library = X.to_pandas(), "pandas"
     if library in ("pandas", "polars") and hasattr(X, "columns"):
         return _from_frame(X, polars=library == "polars")
-    return _from_array(_as_array(X))
+    return _from_sparse(X) if is_sparse(X) else _from_array(_as_array(X))
+
+
+def _from_sparse(matrix: Any) -> Table:
+    """Columns of a sparse matrix, whose zeros are zeros; none is kept dense."""
+    if matrix.ndim != 2:
+        raise TableError(f"Found array with dim {matrix.ndim}, expected 2: rows by columns.")
+    _check_shape(*matrix.shape)
+    code = matrix.dtype.kind
+    if code not in "biuf":
+        refuse_type("x0", matrix.dtype.type)
+    kind: Kind = "boolean" if code == "b" else "number"
+    columns = SparseColumns(matrix, lambda j, values: Column(f"x{j}", kind, values))
+    infinite = np.flatnonzero(np.isinf(columns.stored))
+    if infinite.size:
+        column = columns[columns.column_of(int(infinite[0]))]
+        refuse_infinity(column.name, cast(npt.NDArray[np.float64], column.values))
+    return Table(columns, matrix.shape[0], named=False)
 
 
 def _as_array(X: Any) -> npt.NDArray[Any]:
     """Make a 2-D array, or refuse with the sentences scikit-learn users know."""
-    if hasattr(X, "tocsr") or (hasattr(X, "toarray") and "sparse" in type(X).__module__):
-        raise TypeError(
-            "This is sparse data, but dense data is required: convert with X.toarray()."
-        )
     _refuse_no_rows(X)
     if isinstance(X, np.ma.MaskedArray):
         shown = X.data.astype(object)
@@ -248,11 +270,11 @@ def _from_array(array: npt.NDArray[Any]) -> Table:
         with np.errstate(over="ignore"):  # long doubles may not fit: seen as infinity below
             numbers = array.astype(np.float64, copy=False)
         for j in np.flatnonzero(np.isinf(numbers).any(axis=0)):
-            _refuse_infinity(names[j], numbers[:, j])
+            refuse_infinity(names[j], numbers[:, j])
         kind: Kind = "boolean" if code == "b" else "number"
         columns = [Column(name, kind, numbers[:, j]) for j, name in enumerate(names)]
     elif code in "cmM":
-        _refuse_type(names[0], array.dtype.type)
+        refuse_type(names[0], array.dtype.type)
     else:
         if code == "S":
             array = np.char.decode(array, "utf-8", "replace")
@@ -294,7 +316,7 @@ def _from_pandas(name: str, series: Any) -> Column:
         values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
         return _numeric(name, "boolean" if code == "b" else "number", values)
     if code in "cmM":
-        _refuse_type(name, np.complex128 if code == "c" else np.datetime64)
+        refuse_type(name, np.complex128 if code == "c" else np.datetime64)
     return _from_objects(name, series.to_numpy(dtype=object))
 
 
@@ -303,7 +325,7 @@ def _from_polars(name: str, series: Any) -> Column:
 
     dtype = series.dtype
     if dtype.is_temporal():
-        _refuse_type(name, np.datetime64)
+        refuse_type(name, np.datetime64)
     if dtype.is_numeric() or dtype == polars.Boolean:
         values = series.cast(polars.Float64).to_numpy()
         return _numeric(name, "boolean" if dtype == polars.Boolean else "number", values)
@@ -320,7 +342,7 @@ def _from_objects(name: str, values: npt.NDArray[np.object_]) -> Column:
     for kind_of_cell in types:
         readable = issubclass(kind_of_cell, _TEXT_TYPES + _NUMBER_TYPES)
         if not readable or issubclass(kind_of_cell, np.timedelta64):
-            _refuse_type(name, kind_of_cell)
+            refuse_type(name, kind_of_cell)
     texts = {cell for cell in types if issubclass(cell, _TEXT_TYPES)}
     truths = {cell for cell in types if issubclass(cell, _TRUTH_TYPES)}
     numbers = _numbers_among(name, values, missing, texts)
@@ -346,7 +368,7 @@ def _numbers_among(
     try:
         numbers[wanted] = values[wanted].astype(np.float64)
     except OverflowError:  # a Python int beyond float64
-        _refuse_infinity(name, None)
+        refuse_infinity(name, None)
     return _numeric(name, "number", numbers).values.astype(np.float64, copy=False)
 
 
@@ -375,19 +397,29 @@ def numbers_if_all_parse(column: Column) -> Column:
 
 def _numeric(name: str, kind: Kind, values: npt.NDArray[np.float64]) -> Column:
     if np.isinf(values).any():
-        _refuse_infinity(name, values)
+        refuse_infinity(name, values)
     return Column(name, kind, values)
 
 
-def _refuse_infinity(name: str, values: npt.NDArray[np.float64] | None) -> NoReturn:
-    where = "" if values is None else f" in row {int(np.flatnonzero(np.isinf(values))[0])}"
+def refuse_infinity(
+    name: str, values: npt.NDArray[np.float64] | None, what: str = "", first_row: int = 0
+) -> NoReturn:
+    """Name the column and the row, counted from 0; that of ``what`` is a file's, from 1."""
+    row = None if values is None else int(np.flatnonzero(np.isinf(values))[0]) + first_row
+    if what and row is not None:
+        raise TableError(
+            f"Column {name!r} of {what} contains infinity, or a number too large, in row "
+            f"{row + 1} below the names; give a smaller number, or an empty cell."
+        )
+    where = "" if row is None else f" in row {row}"
     raise TableError(
         f"Column {name!r} contains infinity or a value too large for float64{where}; "
         "replace it by a finite number, or by NaN for missing."
     )
 
 
-def _refuse_type(name: str, cell: type) -> NoReturn:
+def refuse_type(name: str, cell: type) -> NoReturn:
+    """Say what cannot be a cell of a table, and the way out."""
     if issubclass(cell, complex | np.complexfloating):
         raise TableError(
             f"Complex data not supported: column {name!r} holds complex numbers; "

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn._support.arrays import Floats
+from dtgfn._support.arrays import Bools, Floats, Int64s
 
 Binning = Literal["uniform", "quantile", "midpoint"]
 AnyBinning = Binning | Literal["auto"]  # what users may ask for
@@ -25,6 +25,7 @@ TIE_RULE: Literal["left"] = "left"
 
 NONE: Floats = np.empty(0)
 HALF: Floats = np.array([0.5])  # of what is 0 or 1
+NEAR = 16  # doubles
 NONE.flags.writeable = HALF.flags.writeable = False
 
 
@@ -32,7 +33,16 @@ def place_thresholds(
     numbers: Floats, binning: Binning, n_thresholds: int, weights: Floats | None
 ) -> Floats:
     """Ascending thresholds, all below the largest number: others cannot split training rows."""
-    values, mass = _distinct(numbers, weights)
+    if binning == "uniform":  # of which the ends are enough: no need to sort
+        return place_between(np.unique([numbers.min(), numbers.max()]), NONE, binning, n_thresholds)
+    return place_between(*distinct_values(numbers, weights), binning, n_thresholds)
+
+
+def place_between(values: Floats, mass: Floats, binning: Binning, n_thresholds: int) -> Floats:
+    """Ascending thresholds between distinct values, ascending, with a mass on each.
+
+    "uniform" reads the first and the last value only, and no mass.
+    """
     if len(values) == 1:
         return NONE
     if binning == "uniform":
@@ -50,7 +60,7 @@ def place_thresholds(
         wanted = np.arange(1, n_thresholds + 1) * upto[-1]
         below = np.unique(np.searchsorted(reached, wanted, side="left"))
         below = below[below < len(values) - 1]
-    return _between(values[below], values[below + 1])
+    return between(values[below], values[below + 1])
 
 
 def _uniform(values: Floats, n_thresholds: int) -> Floats:
@@ -62,18 +72,27 @@ def _uniform(values: Floats, n_thresholds: int) -> Floats:
     share = np.linspace(0.0, 1.0, n_thresholds + 2)[1:-1]
     unit = 1.0 if math.isfinite(float(values[-1]) - float(values[0])) else 0.5  # no overflow
     low, span = values[0] * unit, values[-1] * unit - values[0] * unit
-    below, above = (np.full(n_thresholds, _rank(values[k])) for k in (0, -1))
-    for _ in range(64):  # bisection over all doubles between the least and the largest value
+
+    def fits(rank: Int64s) -> Bools:
+        return np.asarray((_number(rank) * unit - low) / span <= share)
+
+    least, largest = _rank(values[[0, -1]])
+    # The answer is a few doubles from what arithmetic says, unless that is near zero.
+    guess = _rank((low + share * span) / unit)
+    below, above = np.maximum(guess - NEAR, least), np.minimum(guess + NEAR, largest)
+    below = np.where(fits(below), below, least)
+    above = np.where(fits(above), largest, above)
+    while (above > below + 1).any():  # bisection over all doubles between the two
         middle = (below >> 1) + (above >> 1) + (below & above & 1)  # no overflow
-        fits = (_number(middle) * unit - low) / span <= share
-        below, above = np.where(fits, middle, below), np.where(fits, above, middle)
+        fitting = fits(middle)
+        below, above = np.where(fitting, middle, below), np.where(fitting, above, middle)
     return _number(below)
 
 
-def _rank(number: np.float64) -> np.int64:
-    """Rank of a double among all doubles, in ascending order."""
-    bits = np.float64(number).view(np.int64)
-    return bits if bits >= 0 else np.int64(np.iinfo(np.int64).min) - bits
+def _rank(numbers: Floats) -> Int64s:
+    """Ranks of doubles among all doubles, in ascending order."""
+    bits = numbers.view(np.int64)
+    return np.where(bits >= 0, bits, np.iinfo(np.int64).min - bits)
 
 
 def _number(rank: npt.NDArray[np.int64]) -> Floats:
@@ -81,7 +100,7 @@ def _number(rank: npt.NDArray[np.int64]) -> Floats:
     return np.where(rank >= 0, rank, np.iinfo(np.int64).min - rank).view(np.float64)
 
 
-def _distinct(numbers: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
+def distinct_values(numbers: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
     """Distinct values, ascending, and the weight on each."""
     if weights is None:
         values, counts = np.unique(numbers, return_counts=True)
@@ -91,7 +110,7 @@ def _distinct(numbers: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
     return values, np.add.reduceat(weights[order], first)
 
 
-def _between(lower: Floats, upper: Floats) -> Floats:
+def between(lower: Floats, upper: Floats) -> Floats:
     """Midpoints with lower <= midpoint < upper, whatever floating point makes of them."""
     with np.errstate(over="ignore"):
         middle = (lower + upper) / 2

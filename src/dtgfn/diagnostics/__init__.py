@@ -9,7 +9,6 @@ from dtgfn._support.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from dtgfn.diagnostics.exact_distance import Comparison as Comparison
     from dtgfn.diagnostics.exact_distance import compare as compare
-    from dtgfn.diagnostics.exact_distance import top_trees as top_trees
     from dtgfn.diagnostics.judgement import UntrustworthyFit as UntrustworthyFit
     from dtgfn.diagnostics.judgement import trust as trust
     from dtgfn.diagnostics.judgement import verdict as verdict
@@ -25,7 +24,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "diagnostics.exact_distance": (
             "Comparison",
             "compare",
-            "top_trees",
         ),
         "diagnostics.judgement": (
             "UntrustworthyFit",

@@ -14,14 +14,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn._support.parallel import Threads
 from dtgfn.engines.exact.engine import ExactSolution
-from dtgfn.engines.exact.ranking import ranked_trees
 from dtgfn.posterior.importance_weights import effective_sample_size
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.prediction import average_trees
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, tally
+from dtgfn.trees.equivalent_cuts import group_equivalent
 from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
 N_REPLICATES = 10
@@ -62,7 +61,8 @@ class Comparison:
     mass_covered, mass_covered_ceiling : float
         Posterior mass of the distinct trees sampled; mean of the same for ``n_trees`` exact draws.
     top_trees, top_mass : int, float
-        How many most probable trees were looked for (100, or all), and their posterior mass.
+        How many most probable trees were looked for (100, or all), those that part the rows alike
+        counted as one, and their posterior mass.
     top_found, top_found_ceiling : int, float
         How many of them were sampled; mean of the same for ``n_trees`` exact draws.
     column_inclusion_error : float
@@ -341,7 +341,7 @@ def _gather_exact(exact: TreePosterior, codes: Codes | None, n_top: int) -> _Exa
         codes=codes,
         row_weight=weight / weight.sum(),
         average=solution.average(codes),
-        top_probability=top_trees(exact, n_top)[1],
+        top_probability=exact.most_probable(n_top).probability,
     )
 
 
@@ -369,37 +369,6 @@ def _floors(
         variation = _tree_variation(few, weight, truth), *_prediction_variation(predicted, truth)
         found.append(_Distances(*variation, *_coverage(trees, truth)))
     return found
-
-
-def top_trees(exact: TreePosterior, n: int = 100) -> tuple[TreeBatch, Floats]:
-    """Return the ``n`` most probable trees, best first, and their exact probabilities.
-
-    These are the k best trees of the exact engine's solution, not the top of a sample: a tree can
-    be missed only for one whose probability is within 1e-10 of its own. Thresholds that cut the
-    rows alike make equally probable trees; which of those come in last is arbitrary but always the
-    same.
-
-    Parameters
-    ----------
-    exact : TreePosterior
-        Of the exact engine.
-    n : int
-        How many, from 1.
-
-    Returns
-    -------
-    TreeBatch, float64 [n]
-        The trees and their probabilities.
-
-    """
-    if n < 1:
-        raise ValueError(f"n={n!r} is out of range; give a whole number from 1.")
-    solution = _solution_of(exact)
-    trees = ranked_trees(solution.problem, solution.support, n, Threads(solution.n_jobs))
-    reward = log_reward(trees, merge_rows(exact.rows), exact.score)
-    order = np.argsort(-reward, kind="stable")
-    probability = np.exp(reward[order] / exact.score.temperature - exact.log_evidence)
-    return trees[order], probability
 
 
 def _solution_of(exact: TreePosterior) -> ExactSolution:
@@ -436,9 +405,14 @@ def _prediction_variation(predicted: Floats, truth: _Exact) -> tuple[float, floa
 
 
 def _coverage(trees: TreeBatch, truth: _Exact) -> tuple[float, int]:
-    """Exact mass of the distinct trees, and how many of the most probable ones are among them."""
+    """Exact mass of the distinct trees, and how many of the most probable ones are among them.
+
+    Trees that part the rows alike count as one among the most probable ones.
+    """
     first, _ = tally(trees, np.ones(len(trees)))
     log_prob = truth.log_prob(trees[first])
+    groups = group_equivalent(trees[first], truth.rows.codes)
+    together = log_prob[groups.leader] + groups.log_number
     # Any tree as probable as the last of the top is as good as that one.
-    found = int((log_prob >= np.log(truth.top_probability[-1]) - ROUNDING).sum())
+    found = int((together >= np.log(truth.top_probability[-1]) - ROUNDING).sum())
     return min(float(np.exp(log_prob).sum()), 1.0), min(found, truth.top_probability.size)

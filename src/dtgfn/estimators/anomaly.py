@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from numbers import Real
 from typing import Any, Self
@@ -14,6 +13,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
 from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import RunLimits, check_integer, check_range, check_run, check_weights
@@ -21,10 +21,12 @@ from dtgfn._support.progress import progress_bar
 from dtgfn.anomaly.background import Background, choose_views, fit_background, locate_cells
 from dtgfn.anomaly.density import View, infer_views, mean_spacing, root_spacing, spacing
 from dtgfn.data.binning import Binner
+from dtgfn.data.open_source import is_source
 from dtgfn.data.tables import as_table, take
 from dtgfn.diagnostics.judgement import UntrustworthyFit
 from dtgfn.engines.registry import find_engine
 from dtgfn.estimators.base import TableEstimator
+from dtgfn.estimators.by_chunks import by_chunks
 from dtgfn.estimators.explained import make_report
 from dtgfn.inference.method import read_method
 from dtgfn.trees.score import SplitPenalty
@@ -155,7 +157,12 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         options = {**usual, **(self.options or {})}
         known = self.get_params(deep=False)
         method = read_method(self.inference, options, parameter="inference", parameters=known)
-        started = time.monotonic()
+        started = clock.monotonic()
+        if is_source(X) and not hasattr(X, "collect"):
+            raise TypeError(
+                "A detector is fitted to a table in memory, not in chunks; give what "
+                "dtgfn.read_table or pandas reads, perhaps a sample of the rows."
+            )
         table = as_table(X)
         self._check_columns(X, table, reset=True)
         weight = check_weights(sample_weight, table.n_rows)
@@ -184,7 +191,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 split_penalty=self.split_penalty,
                 temperature=temperature,
                 n_trees=math.ceil(n_trees / len(chosen)),
-                time_budget=remaining_budget(time_budget, time.monotonic() - started),
+                time_budget=remaining_budget(time_budget, clock.monotonic() - started),
                 n_jobs=n_jobs,
                 rng=rng,
                 progress=progress,
@@ -204,6 +211,7 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         self.score_histogram_: tuple[Floats, Floats] | None = _histogram(scores, weight)
         return self
 
+    @by_chunks
     def score_samples(self, X: Any) -> Floats:
         """Minus the spacing of normal rows at each row [n]; the lower, the more of an anomaly."""
         check_is_fitted(self)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-import time
-from typing import Any, get_args
+from collections.abc import Mapping
+from typing import Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Codes
 from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import Binner, encode
@@ -21,6 +23,7 @@ from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.engines.sums.settings import OPTION_NAMES
 from dtgfn.estimators.explained import ExplainedEstimator
+from dtgfn.inference.condition import condition
 from dtgfn.inference.extend import extend_prepared
 from dtgfn.inference.infer import infer_prepared
 from dtgfn.inference.method import (
@@ -30,6 +33,7 @@ from dtgfn.inference.method import (
     read_method,
     resolve_binning,
 )
+from dtgfn.inference.source_data import TrainingSource, training_source
 from dtgfn.inference.sums import (
     check_sum_parameters,
     infer_sum_prepared,
@@ -52,13 +56,14 @@ OPTIONS_OF_ONE_TABLE = ("checkpoint", "policy")
 class TableEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator that takes numbers, booleans, text and missing values as they are."""
 
-    def _check_columns(self, X: Any, table: Table, *, reset: bool) -> None:
+    def _check_columns(self, X: Any, table: Table | TrainingSource, *, reset: bool) -> None:
         """Remember number and names of columns, or compare with them, as scikit-learn does."""
-        if not isinstance(X, Table):
+        lazy = hasattr(X, "collect")  # of which scikit-learn does not know the columns
+        if not isinstance(X, Table | TrainingSource) and not lazy:
             validate_data(self, X, reset=reset, skip_check_array=True)
         elif reset:
-            self.n_features_in_ = table.n_columns
-            if table.named:
+            self.n_features_in_ = len(table.names)
+            if not isinstance(table, Table) or table.named:
                 self.feature_names_in_ = np.array(table.names, dtype=object)
 
     def __sklearn_tags__(self) -> Tags:
@@ -66,6 +71,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
+        tags.input_tags.sparse = True
         return tags
 
 
@@ -98,13 +104,24 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     # Options that this estimator itself knows, beside those of its engine.
     _own_options: tuple[str, ...] = ()
 
+    def _read_source(self, X: Any, y: Any, sample_weight: Any) -> TrainingSource | None:
+        """What is to be read in chunks, its columns checked; None if X is a table in memory."""
+        self._check_settings()
+        source = training_source(X, y, sample_weight)
+        if source is not None:
+            self._check_columns(source, source, reset=True)
+        return source
+
+    def _check_settings(self) -> None:
+        check_choice("weighting", self.weighting, WEIGHTINGS)  # not after an hour of training
+        self._check_options()
+        check_choice("binning", self.binning, ("auto", *get_args(Binning)))
+
     def _read_training(
         self, X: Any, y: Any, *, reset: bool = True
     ) -> tuple[Table, npt.NDArray[Any]]:
         """Training columns and target as they were given, checked for their shape."""
-        check_choice("weighting", self.weighting, WEIGHTINGS)  # not after an hour of training
-        self._check_options()
-        check_choice("binning", self.binning, ("auto", *get_args(Binning)))
+        self._check_settings()
         table = as_table(X)
         self._check_columns(X, table, reset=reset)
         if y is None:
@@ -116,8 +133,8 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
 
     def _infer(
         self,
-        table: Table,
-        y: npt.NDArray[Any],
+        table: Table | TrainingSource,
+        y: npt.NDArray[Any] | None,
         sample_weight: npt.ArrayLike | None,
         leaf: LeafModel,
         temperature: float | str,
@@ -129,7 +146,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
 
         More rows may join a posterior that is ``streamed``, so "auto" is no sum then.
         """
-        started = time.monotonic()
+        started = clock.monotonic()
         ensemble = self._ensemble()
         if ensemble == "sum" and not streamed:
             self._infer_sum(table, y, sample_weight, leaf, classes, started)
@@ -159,8 +176,8 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
 
     def _infer_sum(
         self,
-        table: Table,
-        y: npt.NDArray[Any],
+        table: Table | TrainingSource,
+        y: npt.NDArray[Any] | None,
         sample_weight: npt.ArrayLike | None,
         leaf: LeafModel,
         classes: npt.ArrayLike | None,
@@ -210,6 +227,29 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         )
         self._keep(posterior)
 
+    def given(self, given: str | Mapping[str, Any], **options: Any) -> Self:
+        """Return a model of the trees that keep some demands, on the same rows.
+
+        ``given`` and ``options`` are those of ``dtgfn.condition``:
+        ``model.given({"root": "age <= 50"})``. ``dtgfn.given_effect`` of the model that is
+        returned tells what the demands cost.
+        """
+        posterior = condition(
+            self._of_single_trees("given"),
+            given,
+            **{
+                "n_trees": self.n_trees,
+                "time_budget": self.time_budget,
+                "n_jobs": self.n_jobs,
+                "random_state": self._seed(),
+                "verbose": self.verbose,
+                **options,
+            },
+        )
+        model = copy.copy(self)
+        model._keep(posterior)
+        return model
+
     def _seed(self) -> int:
         try:
             generator = check_random_state(self.random_state)
@@ -223,6 +263,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     def _keep(self, posterior: Posterior) -> None:
         """Take a posterior as the fitted one, ready to predict by all trees and by the best."""
         self.posterior_ = posterior
+        self.__dict__.pop("held_out_", None)  # scores of an earlier fit
         self._sums: SumPredictor | None = None
         if isinstance(posterior, SumPosterior):
             self._sums = SumPredictor(posterior, self.n_jobs)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_flag, check_range, check_weights
-from dtgfn.data.tables import listing
+from dtgfn.data.tables import Table, listing
 from dtgfn.data.targets import check_classes, check_labels
 from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
+from dtgfn.estimators.by_chunks import by_chunks
+from dtgfn.inference.source_data import TrainingSource
 from dtgfn.posterior.label_shift import ClassPrior, average_shifted, prior_ratios
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.posterior.uncertainty import Uncertainty, credible_interval, uncertainty
 from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import SplitPenalty
@@ -66,9 +69,9 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
-        Seconds, without compiling, after which sampling ends with what there is and an exact
-        inference gives up; None for no limit. A GFlowNet trains for so long, less if hardly
-        anything is left to learn, and prepares and draws trees on top.
+        Seconds of the whole fit, without compiling, after which sampling ends with what there is
+        and an exact inference gives up; None for no limit. A GFlowNet trains for three quarters of
+        it, less if hardly anything is left to learn, and draws trees in the rest.
     n_jobs : int or None
         Threads, all cores if None.
     random_state : int, RandomState or None
@@ -82,13 +85,12 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         What only a researcher sets. Of every engine ``leaf_draws``: whether a leaf of a sampled
         tree predicts a draw from its Dirichlet posterior, as in the paper, instead of the mean. Of
         bags ``n_bags`` and ``column_share``. Of "mcmc" ``n_chains`` and ``n_steps``, of "smc"
-        ``n_particles`` and ``n_sweeps``, of "exact" ``memory_budget``. Of "gfn" ``preset``
-        ("default" or "paper"), ``callbacks`` (called with the training state after each step; False
-        ends training),
-        ``checkpoint`` (a file that training is saved to, and taken up from if it exists) and every
-        field of ``dtgfn.engines.gfn.settings.Settings``, such as ``leaf_order`` ("fixed": all open
-        leaves decide at once; "free": one by one in any order, as in the paper), ``objective``,
-        ``loss``, ``n_steps`` and ``device``.
+        ``n_particles`` and ``n_sweeps``, of all ``memory_budget`` (bytes, or "2GB"). Of
+        "gfn" ``preset`` ("default" or "paper"), ``callbacks`` (called with the training state after
+        each step; False ends training), ``checkpoint`` (a file that training is saved to, and taken
+        up from if it exists) and every field of ``dtgfn.engines.gfn.settings.Settings``, such as
+        ``leaf_order`` ("fixed": all open leaves decide at once; "free": one by one in any order, as
+        in the paper), ``objective``, ``loss``, ``n_steps`` and ``device``.
 
     Attributes
     ----------
@@ -180,23 +182,39 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         options = {"preset": "paper", "leaf_draws": True, **(changes.pop("options", None) or {})}
         return cls(**{**table, **changes}, options=options)
 
-    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
-        """Infer the posterior from training rows X [n, columns] and labels y [n]."""
+    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | str | None = None) -> Self:
+        """Infer the posterior from training rows X [n, columns] and labels y [n].
+
+        Of a source, such as the path of a Parquet file, y and weights are names of its columns.
+        """
         return self._fit(X, y, sample_weight, None, streamed=False)
 
-    def _fit(
-        self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, classes: Any, *, streamed: bool
-    ) -> Self:
-        table, labels = self._read_training(X, y)
-        labels = check_classes(labels)
+    def _fit(self, X: Any, y: Any, sample_weight: Any, classes: Any, *, streamed: bool) -> Self:
+        source = self._read_source(X, y, sample_weight)
         check_flag("leaf_draws", self._leaf_draws)
-        leaf = DirichletLeaf(1, self.leaf_concentration)
-        weight = self._class_weighted(labels, sample_weight)
+        leaf = self._leaf()
+        table: Table | TrainingSource
+        if source is not None:
+            weighted = None if self.class_weight is None else self._class_factors
+            table, labels, weight = replace(source, class_factors=weighted), None, None
+        else:
+            table, given = self._read_training(X, y)
+            labels = check_classes(given)
+            weight = self._class_weighted(labels, sample_weight)
         self._infer(
             table, labels, weight, leaf, self.temperature, classes=classes, streamed=streamed
         )
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         return self
+
+    def _leaf(self) -> DirichletLeaf:
+        """What leaves hold, by the prior that was asked for."""
+        return DirichletLeaf(1, self.leaf_concentration)
+
+    def _adopt(self, posterior: TreePosterior) -> None:
+        """Be fitted to a posterior that was inferred elsewhere."""
+        self._keep(posterior)
+        self.classes_ = np.asarray(posterior.classes)
 
     @available_if(streams)  # type: ignore[untyped-decorator]
     def partial_fit(
@@ -236,6 +254,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self._extend(table, labels, self._class_weighted(labels, sample_weight))
         return self
 
+    @by_chunks
     def predict_proba(
         self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
     ) -> Floats:
@@ -263,11 +282,19 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         seed = check_random_state(self.random_state).randint(2**31)
         return predictor.average_draws(codes, seed)
 
+    def predict_log_proba(
+        self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
+    ) -> Floats:
+        """Logarithms of ``predict_proba`` [n, C]; -inf for a class that is ruled out."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, tree, class_prior))
+
     @property
     def _leaf_draws(self) -> bool:
         """Whether leaves predict draws."""
         return (self.options or {}).get("leaf_draws", False)
 
+    @by_chunks
     def predict(
         self, X: Any, tree: str | None = None, class_prior: ClassPrior | None = None
     ) -> npt.NDArray[Any]:
@@ -275,6 +302,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         best = self.predict_proba(X, tree, class_prior).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
+    @by_chunks
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Bounds [n, C, 2] that hold each P(class | x) with probability ``level`` (unsharpened)."""
         sums = self._sum_predictor(tree)
@@ -283,6 +311,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         bounds = credible_interval(self._predictor(tree), self._codes(X), level)
         return np.stack(bounds, axis=-1)
 
+    @by_chunks
     def predict_uncertainty(self, X: Any, tree: str | None = None) -> Uncertainty:
         """Entropy ``total`` [n] of the class in nats and its parts, ``noise`` and ``model``."""
         sums = self._sum_predictor(tree)
@@ -301,13 +330,17 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         if self.class_weight is None:
             return sample_weight
         given = check_weights(sample_weight, len(labels))
-        chosen = self._checked_class_weight(labels)
-        if isinstance(chosen, dict):
-            present, member = np.unique(labels, return_inverse=True)
-            weight = np.array([float(chosen.get(label, 1.0)) for label in present.tolist()])[member]
-        else:
-            weight = compute_sample_weight("balanced", labels)
+        present, member, n_each = np.unique(labels, return_inverse=True, return_counts=True)
+        weight = self._class_factors(present, n_each.astype(np.float64))[member]
         return np.asarray(weight if given is None else weight * given)
+
+    def _class_factors(self, classes: npt.NDArray[Any], n_each: Floats) -> Floats:
+        """What the weights of each class's rows are multiplied by [C]; it has ``n_each`` rows."""
+        chosen = self._checked_class_weight(classes)
+        if isinstance(chosen, dict):
+            return np.array([float(chosen.get(label, 1.0)) for label in classes.tolist()])
+        there = n_each > 0
+        return np.where(there, n_each.sum() / (there.sum() * np.maximum(n_each, 1.0)), 1.0)
 
     def _checked_class_weight(self, labels: npt.NDArray[Any]) -> dict[Any, float] | str:
         """Refuse weights that are no weights, or of no class."""

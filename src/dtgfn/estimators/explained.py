@@ -10,6 +10,7 @@ import pandas
 from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.arrays import Floats
+from dtgfn.estimators.one_tree import OneTree, one_tree
 from dtgfn.explain.column_dependence import partial_dependence
 from dtgfn.explain.column_importance import co_occurrence, feature_importances, importances
 from dtgfn.explain.rules import distinct_rules, leaf_rules
@@ -34,7 +35,8 @@ def make_report(model: Any, X: Any, y: Any, title: str | None) -> Any:
 class ExplainedEstimator:
     """What a fitted estimator with a ``posterior_`` says of itself; each method is a function.
 
-    ``tree`` is "best", "consensus" or the index of a sampled tree; ``trees`` may also be "all".
+    ``tree`` is "best", "consensus", "paper" or the index of a sampled tree; ``trees`` may also be
+    "all".
     """
 
     posterior_: Posterior
@@ -81,6 +83,32 @@ class ExplainedEstimator:
         if isinstance(trees, str) and trees == "all":
             return distinct_rules(self)
         return leaf_rules(self, trees)
+
+    def tree(
+        self, max_splits: int | None = None, by: str = "prediction", of: str | None = None
+    ) -> OneTree:
+        """Return the one tree that stands for the model, with its fidelity.
+
+        Parameters
+        ----------
+        max_splits : int or None
+            How many splits it may have. None: by probability as many as the most probable tree has;
+            by prediction each split must gain a nat over all rows, and there are at most 31.
+        by : {"prediction", "probability"}
+            The tree with the least expected log loss against the model's own predictions, searched
+            among all trees; or the most probable one, which a sum of trees does not have.
+        of : {"posterior", "ensemble"} or None
+            What it stands for: the average over a posterior of single trees, or bags or sums of
+            trees; None is what the model is.
+
+        Returns
+        -------
+        OneTree
+            To be printed, to predict, to be exported.
+
+        """
+        check_is_fitted(self, "posterior_")
+        return one_tree(self, max_splits, by, of)
 
     @property
     def consensus_tree_(self) -> TreeBatch:

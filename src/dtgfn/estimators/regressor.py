@@ -14,7 +14,9 @@ from dtgfn._support.checks import check_level, check_range
 from dtgfn.data.targets import check_numbers
 from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
+from dtgfn.estimators.by_chunks import by_chunks
 from dtgfn.posterior.moments import Variance, moments, normal_leaf, predictive_quantiles
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import NormalLeaf
 from dtgfn.trees.score import SplitPenalty
 
@@ -58,7 +60,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
-        Seconds of training or sampling, after which an exact inference gives up.
+        Seconds of the whole fit, after which an exact inference gives up.
     n_jobs : int or None
         Threads, all cores if None.
     random_state : int, RandomState or None
@@ -132,23 +134,38 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.options = options
 
-    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
-        """Infer the posterior from training rows X [n, columns] and numbers y [n]."""
+    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | str | None = None) -> Self:
+        """Infer the posterior from training rows X [n, columns] and numbers y [n].
+
+        Of a source, such as the path of a Parquet file, y and weights are names of its columns.
+        """
         return self._fit(X, y, sample_weight, streamed=False)
 
-    def _fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None, *, streamed: bool) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *, streamed: bool) -> Self:
+        leaf = self._leaf()
+        source = self._read_source(X, y, sample_weight)
+        if source is not None:
+            self._infer(source, None, None, leaf, self.temperature, streamed=streamed)
+            return self
         table, numbers = self._read_training(X, y)
+        target = check_numbers(numbers)
+        self._infer(table, target, sample_weight, leaf, self.temperature, streamed=streamed)
+        return self
+
+    def _leaf(self) -> NormalLeaf:
+        """What leaves hold, by the prior that was asked for."""
         check_range("noise_shape", self.noise_shape, 1.001, 1e6)
         check_range("noise_share", self.noise_share, 1e-6, 1e3)
-        leaf = NormalLeaf(
+        return NormalLeaf(
             strength=self.mean_strength,
             shape=self.noise_shape,
             # The inverse gamma's mean is spread / (shape - 1).
             spread=self.noise_share * (self.noise_shape - 1.0),
         )
-        target = check_numbers(numbers)
-        self._infer(table, target, sample_weight, leaf, self.temperature, streamed=streamed)
-        return self
+
+    def _adopt(self, posterior: TreePosterior) -> None:
+        """Be fitted to a posterior that was inferred elsewhere."""
+        self._keep(posterior)
 
     @available_if(streams)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
@@ -163,6 +180,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self._extend(table, check_numbers(numbers), sample_weight)
         return self
 
+    @by_chunks
     def predict(self, X: Any, return_std: bool = False, tree: str | None = None) -> Any:
         """Posterior mean of the target [n]; with ``return_std`` also its standard deviation.
 
@@ -171,6 +189,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         mean, variance = self._moments(X, tree)
         return (mean, np.sqrt(variance.total)) if return_std else mean
 
+    @by_chunks
     def predict_interval(self, X: Any, level: float = 0.9, tree: str | None = None) -> Floats:
         """Interval [n, 2] that holds the target with probability ``level``, tails even."""
         check_level(level)
@@ -180,6 +199,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         tails = np.array([0.5 - level / 2, 0.5 + level / 2])
         return predictive_quantiles(self._predictor(tree), self._codes(X), tails)
 
+    @by_chunks
     def predict_uncertainty(self, X: Any, tree: str | None = None) -> Variance:
         """Predictive variance ``total`` [n] and its parts, ``noise`` and ``model``."""
         return self._moments(X, tree)[1]

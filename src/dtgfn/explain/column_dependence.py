@@ -23,7 +23,8 @@ from dtgfn.data.thresholds import threshold_text
 from dtgfn.explain.intervals import weighted_quantiles
 from dtgfn.explain.posterior_columns import columns_of, labels_of
 from dtgfn.explain.sum_dependence import MOST_ROWS, draw_dependence
-from dtgfn.explain.tree_set import TreeSet, predicted, take_trees
+from dtgfn.explain.tree_set import TreeSet, take_trees
+from dtgfn.posterior.node_values import predicted
 from dtgfn.posterior.of_model import Posterior, posterior_of
 from dtgfn.posterior.prediction import Predictor
 from dtgfn.posterior.sum_posterior import SumPosterior

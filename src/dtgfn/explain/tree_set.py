@@ -8,21 +8,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner, encode, rule
 from dtgfn.data.tables import as_table
+from dtgfn.data.thresholds import threshold_text
 from dtgfn.explain.posterior_columns import columns_of, labels_of
+from dtgfn.posterior.node_values import Nodes, node_values, predicted
 from dtgfn.posterior.of_model import as_posterior
-from dtgfn.posterior.prediction import Predictor, average_trees, sharpened, tree_weights
+from dtgfn.posterior.prediction import (
+    Predictor,
+    average_trees,
+    one_tree,
+    sharpened,
+    tree_weights,
+)
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, node_sums, route, tally
-from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, outputs_of, row_mass
+from dtgfn.trees.equivalent_cuts import EquivalentCuts, equivalent_cuts
 from dtgfn.trees.score import leaf_log_marginal
 
 Which = TreeBatch | int | str | None
+ONE_TREE = ("best", "consensus", "paper")
 ROUNDING = 1e-12  # of the target's spread
 
 
@@ -48,6 +56,8 @@ class TreeSet:
         The user's columns; made-up ones, ``code 0``, ..., if the engine was given codes.
     classes : array [K] or None
         The user's label of each class; None for numbers.
+    alike : EquivalentCuts or None
+        First and last cut [B, N] that parts the rows at each split alike; None of many trees.
     sharpness : float
         Power of the average, see ``dtgfn.inference.outside``; 1 unless these are all trees of bags
         of classes (the mean of numbers is the same however sharp).
@@ -62,6 +72,7 @@ class TreeSet:
     spread: Floats | None
     binner: Binner
     classes: npt.NDArray[Any] | None
+    alike: EquivalentCuts | None = None
     sharpness: float = 1.0
 
     @cached_property
@@ -119,17 +130,20 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     every = isinstance(trees, str) and trees == "all"
     powered = every and nodes.counts is not None
     power = Predictor(posterior, weighting).sharpness if powered else 1.0
-    return TreeSet(batch, weight, *nodes, binner=binner, classes=classes, sharpness=power)
+    alike = equivalent_cuts(batch, posterior.rows.codes) if len(batch) == 1 else None
+    return TreeSet(
+        batch, weight, *nodes, binner=binner, classes=classes, alike=alike, sharpness=power
+    )
 
 
 def take_tree(source: Any, tree: Which = "best") -> TreeSet:
     """Take one tree; refuse what stands for several."""
     if isinstance(tree, str) and tree == "all":
         raise ValueError("tree='all' is many trees; give 'best', 'consensus' or a tree's index.")
-    if isinstance(tree, str) and tree not in ("best", "consensus"):
+    if isinstance(tree, str) and tree not in ONE_TREE:
         raise ValueError(
-            f"tree={tree!r} names no tree; give 'best', 'consensus', the index of a sampled tree, "
-            "or a TreeBatch of one."
+            f"tree={tree!r} names no tree; give 'best', 'consensus', 'paper', the index of a "
+            "sampled tree, or a TreeBatch of one."
         )
     if isinstance(tree, TreeBatch) and len(tree) != 1:
         raise ValueError(f"tree is a batch of {len(tree)} trees; give a batch of one.")
@@ -147,8 +161,8 @@ def _choose(posterior: TreePosterior, which: Which, weighting: str) -> tuple[Tre
                 f"tree={which!r} is out of range; give an index from 0 to {len(trees) - 1}."
             )
         return trees[int(which) : int(which) + 1], np.ones(1)
-    if which is None or which == "best":
-        return posterior.best_tree, np.ones(1)
+    if which is None or which in ("best", "paper"):
+        return one_tree(posterior, which or "best"), np.ones(1)
     if which == "consensus":
         return consensus_tree(posterior).tree, np.ones(1)
     if which == "all":
@@ -157,56 +171,14 @@ def _choose(posterior: TreePosterior, which: Which, weighting: str) -> tuple[Tre
         kept = kept[share[kept] > 0]  # a weight may be too small for a float
         return trees[first[kept]], share[kept] / share.sum()
     raise ValueError(
-        f"{which!r} names no tree; give 'best', 'consensus', 'all', the index of a sampled tree, "
-        "or a TreeBatch."
+        f"{which!r} names no tree; give 'best', 'consensus', 'paper', 'all', the index of a "
+        "sampled tree, or a TreeBatch."
     )
-
-
-class Nodes(NamedTuple):
-    """What every node of B trees would be as a leaf.
-
-    ``value`` [B, N, K] is what it predicts: class probabilities, or one number (or what a leaf
-    model of one's own gives, without what follows but the rows). ``rows`` [B, N] is
-    the weight of its training rows, ``counts`` [B, N, C] that of each class (None for numbers),
-    ``spread`` [B, N] the standard deviation of a new row's number (None for classes).
-    """
-
-    value: Floats
-    rows: Floats
-    counts: Floats | None
-    spread: Floats | None
 
 
 def describe_nodes(posterior: TreePosterior, trees: TreeBatch) -> Nodes:
     """Ask the leaf model about every node of trees [B]."""
-    rows, leaf = posterior.rows, posterior.score.leaf
-    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, leaf)
-    flat, terms = sums.reshape(-1, leaf.n_sums), leaf.terms()
-    outputs: Floats = np.empty((*sums.shape[:2], leaf.n_outputs))
-    outputs_of(flat, terms, outputs.reshape(-1, leaf.n_outputs))
-    mass: Floats = np.empty(sums.shape[:2])
-    _masses_of(flat, terms, mass.reshape(-1))
-    value = predicted(leaf, outputs)
-    if isinstance(leaf, DirichletLeaf):
-        return Nodes(value, mass, sums, None)
-    if not isinstance(leaf, NormalLeaf):
-        return Nodes(value, mass, None, None)
-    variance = outputs[..., 3] - outputs[..., 1] ** 2
-    return Nodes(value, mass, None, leaf.scale * np.sqrt(np.maximum(variance, 0.0)))
-
-
-@njit(cache=True, nogil=True)
-def _masses_of(sums: Floats, leaf: Any, out: Floats) -> None:
-    """Weight of the rows behind each row of sums [N, K]."""
-    for i in range(sums.shape[0]):
-        out[i] = row_mass(sums[i], leaf)
-
-
-def predicted(leaf: LeafModel, outputs: Floats) -> Floats:
-    """What a leaf model's outputs [..., J] predict, in the user's units [..., K]."""
-    if isinstance(leaf, NormalLeaf):
-        return np.asarray(leaf.location + leaf.scale * outputs[..., 1:2])
-    return outputs
+    return node_values(trees, posterior.rows, posterior.score.leaf)
 
 
 def average_values(posterior: TreePosterior, codes: Codes) -> Floats:
@@ -293,7 +265,10 @@ def _distance(tree: TreeBatch, posterior: TreePosterior, target: Floats) -> floa
 
 
 def tree_set_text(chosen: TreeSet) -> str:
-    """Write the first tree of a set as nested rules."""
+    """Write the first tree of a set as nested rules.
+
+    In brackets are the thresholds between which a split may lie without moving a training row.
+    """
     rows, lines = chosen.rows[0], list[str]()
 
     def write(node: int, indent: str) -> None:
@@ -302,13 +277,38 @@ def tree_set_text(chosen: TreeSet) -> str:
             return
         left, right = split_text(chosen, 0, node)
         child = int(chosen.trees.left[0, node])
-        lines.append(f"{indent}if {left}")
+        lines.append(f"{indent}if {left}{_interval_text(chosen, node)}")
         write(child, indent + "    ")
         lines.append(f"{indent}else ({right})")
         write(child + 1, indent + "    ")
 
     write(0, "")
     return "\n".join(lines)
+
+
+def _interval_text(chosen: TreeSet, node: int) -> str:
+    """The thresholds that part the rows at a split alike, in brackets, if there are several."""
+    if chosen.alike is None:
+        return ""
+    first, last = (int(cut[0, node]) for cut in chosen.alike)
+    if threshold_interval(chosen, node, first, last) is None:
+        return ""
+    thresholds = chosen.binner.features[int(chosen.trees.feature[0, node])].thresholds
+    ends = (first, min(last, len(thresholds) - 1))
+    low, high = (threshold_text(thresholds, end) for end in ends)
+    return f"  [{low} to {high}]"
+
+
+def threshold_interval(chosen: TreeSet, node: int, first: int, last: int) -> list[float] | None:
+    """Thresholds of the first and last cut that part a node's rows alike; None if there is one."""
+    feature = int(chosen.trees.feature[0, node])
+    if feature < 0 or first == last:
+        return None
+    thresholds = chosen.binner.features[feature].thresholds
+    last = min(last, len(thresholds) - 1)  # behind the last one is what is missing
+    if last < 0 or int(chosen.trees.cut[0, node]) > last:
+        return None
+    return [float(thresholds[min(first, last)]), float(thresholds[last])] if first < last else None
 
 
 def split_text(chosen: TreeSet, b: int, node: int) -> tuple[str, str]:

@@ -13,12 +13,16 @@ from typing import Any, NamedTuple
 from dtgfn._support.atomic_write import write_atomically
 from dtgfn._support.checks import check_choice
 from dtgfn.explain.tree_set import TreeSet, Which, take_tree, take_trees, tree_set_text
+from dtgfn.export.c_source import to_c
 from dtgfn.export.dot import to_dot
+from dtgfn.export.javascript import to_javascript
 from dtgfn.export.json_document import to_json
 from dtgfn.export.mermaid import to_mermaid
 from dtgfn.export.onnx_graph import to_onnx
 from dtgfn.export.onnx_sums import sums_to_onnx
 from dtgfn.export.sklearn_tree import to_sklearn
+from dtgfn.export.sql import to_sql
+from dtgfn.export.timbertrek import to_timbertrek
 from dtgfn.posterior.of_model import lacks_of_sums
 from dtgfn.posterior.sum_posterior import SumPosterior
 
@@ -28,7 +32,7 @@ class Format(NamedTuple):
 
     write: Callable[..., Any]
     holds_many: bool
-    write_sums: Callable[[SumPosterior], Any] | None = None
+    write_sums: Callable[..., Any] | None = None
 
 
 FORMATS = {
@@ -38,6 +42,10 @@ FORMATS = {
     "json": Format(to_json, holds_many=True),
     "sklearn": Format(to_sklearn, holds_many=True),
     "onnx": Format(to_onnx, holds_many=True, write_sums=sums_to_onnx),
+    "sql": Format(to_sql, holds_many=True, write_sums=to_sql),
+    "c": Format(to_c, holds_many=True, write_sums=to_c),
+    "javascript": Format(to_javascript, holds_many=True, write_sums=to_javascript),
+    "timbertrek": Format(to_timbertrek, holds_many=True),
 }
 
 
@@ -55,15 +63,17 @@ def export(
     ----------
     source : TreePosterior, SumPosterior, fitted model, or TreeSet
         A ``TreeSet``, such as ``from_json`` gives, is exported as it is.
-    format : {"text", "dot", "mermaid", "json", "sklearn", "onnx"}
+    format : {"text", "dot", "mermaid", "json", "sklearn", "onnx", "sql", "c", "javascript", \
+            "timbertrek"}
         What to write.
     trees : "best", "consensus", "all", int, TreeBatch or None
         Which trees; "all" (not of the first three) is the weighted average of the sampled trees.
-        None is "best"; a sum of trees has "all" only, and "onnx" only holds it.
+        None is "best"; a sum of trees has "all" only, in "onnx", "sql", "c" or "javascript".
     path : path or None
         File to write, which is replaced only once it is complete; not for "sklearn".
     **options
-        Of "sklearn" ``columns`` and ``dtype``, of "json" ``indent``.
+        Of "sklearn" ``columns`` and ``dtype``, of "json" ``indent``, of "sql" ``table`` and
+        ``keep``, of "c" ``name``.
 
     Returns
     -------

@@ -75,7 +75,7 @@ def to_json(chosen: TreeSet, indent: int | None = 1) -> str:
         "version": VERSION,
         "named": chosen.binner.named,
         "columns": columns,
-        "classes": None if chosen.classes is None else [_plain(c) for c in chosen.classes],
+        "classes": None if chosen.classes is None else [plain_label(c) for c in chosen.classes],
         "sharpness": float(chosen.sharpness),
         "trees": [
             {"weight": float(weight), "root": _node(chosen, b, 0)}
@@ -85,7 +85,8 @@ def to_json(chosen: TreeSet, indent: int | None = 1) -> str:
     return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
-def _plain(label: Any) -> Any:
+def plain_label(label: Any) -> Any:
+    """A class as JSON has it: a truth, a number or a text."""
     value = label.item() if isinstance(label, np.generic) else label
     return value if isinstance(value, bool | int | float | str) else str(value)
 

@@ -9,14 +9,17 @@ its power is taken in doubles and leaves as floats: to 1e-6.
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s
+from dtgfn._version import __version__
 from dtgfn.data.binning import Binner, ColumnSpec
 from dtgfn.explain.tree_set import TreeSet
+from dtgfn.export.json_document import plain_label
 from dtgfn.trees.batch import TreeBatch
 
 PRIVATE = "dtgfn: "
@@ -61,7 +64,26 @@ def to_onnx(chosen: TreeSet) -> Any:
     if chosen.sharpness != 1:
         more, constants = _sharpen(average, name, chosen.sharpness, helper, types)
         nodes += more
-    return finish(nodes, inputs, constants, (name, n_targets), average, chosen.classes)
+    model = finish(nodes, inputs, constants, (name, n_targets), average, chosen.classes)
+    return described(model, chosen.binner, chosen.classes)
+
+
+def described(model: Any, binner: Binner, classes: npt.NDArray[Any] | None) -> Any:
+    """Write into a model's metadata who wrote it, its columns and its classes, the latter JSON.
+
+    ``columns`` has name, kind and categories of each column, in the order of the table;
+    ``classes`` the labels in the order of the probabilities, null for numbers.
+    """
+    columns = [
+        {"name": spec.name, "kind": spec.kind, "categories": list(spec.categories)}
+        for spec in binner.columns
+    ]
+    labels = None if classes is None else [plain_label(label) for label in classes]
+    said = {"columns": json.dumps(columns), "classes": json.dumps(labels)}
+    model.producer_version = __version__
+    for key, text in {"dtgfn_version": __version__, **said}.items():
+        model.metadata_props.add(key=key, value=text)
+    return model
 
 
 def finish(

@@ -16,6 +16,7 @@ from dtgfn.export.onnx_graph import (
     PRIVATE,
     Targets,
     column_inputs,
+    described,
     finish,
     import_onnx,
     leaf_nodes,
@@ -50,7 +51,8 @@ def sums_to_onnx(posterior: SumPosterior) -> Any:
     average = _average(posterior, double, steps)
     name, width = ("value", 1) if labels is None else ("probabilities", len(labels))
     nodes.append(helper.make_node("Cast", [average], [name], to=types.FLOAT))
-    return finish(nodes, inputs, steps.constants, (name, width), average, labels)
+    model = finish(nodes, inputs, steps.constants, (name, width), average, labels)
+    return described(model, binner, labels)
 
 
 class _Steps:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from dtgfn._support.backends import open_backend
+from dtgfn._support.progress import silent
 from dtgfn.engines.contract import Run
 from dtgfn.inference.bag_search import infer_best_bags
 from dtgfn.inference.method import Method
@@ -92,11 +94,13 @@ def infer_at_best_temperature(method: Method, rows: Rows, score: Score, run: Run
 
     ``diagnostics["temperatures"]`` has the scores of all that were tried.
     """
+    if open_backend(run.n_jobs) is not None:
+        run = replace(run, progress=silent)  # a bar cannot be sent
 
     def infer_at(temperature: float, seconds: float | None) -> TreePosterior:
         tempered = replace(score, temperature=temperature)
         return method.infer(rows, tempered, replace(run, time_budget=seconds))
 
-    choice = choose_temperature(infer_at, time_budget=run.time_budget)
+    choice = choose_temperature(infer_at, time_budget=run.time_budget, n_jobs=run.n_jobs)
     tried = {"temperatures": choice.table.to_dict("records")}
     return replace(choice.posterior, diagnostics={**choice.posterior.diagnostics, **tried})

@@ -9,13 +9,13 @@ differs between them is the setting. All bags are then inferred at what was chos
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.json_values import none_if_nan
 from dtgfn.engines.contract import BudgetExceeded, Run
 from dtgfn.inference.method import Method
@@ -123,7 +123,7 @@ class Trials:
         n_trees = max(-(-run.n_trees * n_few // n_bags), 2)
         self.run = replace(run, n_trees=n_trees, progress=self.show)
         self.progress = run.progress
-        self.started = time.monotonic()
+        self.started = clock.monotonic()
         self.lines: list[dict[str, Any]] = []
         self.found: dict[Score, float | None] = {}
         self.best: tuple[Score, TreePosterior] | None = None
@@ -131,7 +131,7 @@ class Trials:
     @property
     def used(self) -> float:
         """Seconds since the start."""
-        return time.monotonic() - self.started
+        return clock.monotonic() - self.started
 
     @property
     def is_over(self) -> bool:
@@ -147,7 +147,7 @@ class Trials:
         """Out-of-bag log score of a few bags at some settings; None if it could not be had."""
         if score in self.found:
             return self.found[score]
-        begun, posterior, seconds = time.monotonic(), None, None
+        begun, posterior, seconds = clock.monotonic(), None, None
         if self.run.time_budget is not None:
             left = SEARCH_SHARE * self.run.time_budget - self.used
             even = left / max(self.n_expected - len(self.lines), 1)
@@ -173,7 +173,7 @@ class Trials:
                 "log_score": value,
                 "mean_splits": None if posterior is None else posterior.mean_splits,
                 "bags": told.get("bags", 0),
-                "seconds": time.monotonic() - begun,
+                "seconds": clock.monotonic() - begun,
             }
         )
         return value

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -24,14 +23,18 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.backends import Elsewhere, open_backend
 from dtgfn._support.parallel import count_threads, run_tasks
+from dtgfn._support.progress import silent
 from dtgfn.engines.contract import BudgetExceeded, Engine, Run
 from dtgfn.inference.outside import Outside, make_outside
 from dtgfn.inference.resampling import (
     BagOptions,
     BagPlan,
     Copies,
+    alone,
     bag_rows,
     cheaper_splits,
     plan_bags,
@@ -137,25 +140,24 @@ def infer_bagged(
     n_threads = min(count_threads(run.n_jobs), plan.n_bags) if engine.side_by_side else 1
     sharing = Sharing(run.time_budget, plan.n_bags, n_threads)
     collected = Collected(make_outside(rows, score, run.n_trees))
-    merged = merge_rows(rows)
     one = replace(run, judged=False, n_jobs=1 if n_threads > 1 else run.n_jobs)
+    bags = BagRuns(engine, rows, merge_rows(rows), score, options, run.n_trees)
+    elsewhere = open_backend(run.n_jobs)
+    if elsewhere is not None:
+        _infer_elsewhere(elsewhere, bags, one, plan, collected)
+        return _as_posterior(rows, score, run, engine.name, plan, collected, sharing.used)
 
     def infer_bag(bag: int, check: Callable[[], None]) -> bool:
-        begun = time.monotonic()
+        begun = clock.monotonic()
         if bag and sharing.is_over:
             collected.skip(bag)
             return False
         told = replace(one, time_budget=sharing.seconds(bag), progress=lambda *_, **__: check())
-        try:
-            found, features = _infer_bag(engine, rows, score, told, options, plan, bag)
-        except BudgetExceeded as refusal:
-            collected.skip(bag, refusal)
+        found = bags.infer(told, alone(plan, bag))
+        collected.put(bag, found)
+        if isinstance(found, BudgetExceeded):
             return False
-        trees = _resampled(found, plan.seeds[bag], features)
-        heard = collected.outside.hear(trees, plan.copies[bag])
-        collected.add(bag, trees, log_reward(trees, merged, score), heard)
-        used = float(found.diagnostics.get("seconds", 0.0))
-        sharing.overhead = time.monotonic() - begun - used
+        sharing.overhead = clock.monotonic() - begun - found.seconds
         return True
 
     run_tasks(
@@ -166,6 +168,51 @@ def infer_bagged(
     )
     run.progress("bagging", 1.0)
     return _as_posterior(rows, score, run, engine.name, plan, collected, sharing.used)
+
+
+@dataclass(frozen=True)
+class BagTrees:
+    """Trees of a bag, their log R on all rows, what they say of rows it lacks, and the time."""
+
+    trees: TreeBatch
+    log_reward: Floats
+    heard: Any
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BagRuns:
+    """What all bags share; ``n_trees`` is of all of them together."""
+
+    engine: Engine[Any]
+    rows: Rows
+    merged: Rows
+    score: Score
+    options: Any
+    n_trees: int
+
+    def infer(self, run: Run, plan: BagPlan) -> BagTrees | BudgetExceeded:
+        """Infer the posterior of a plan's only bag; return the refusal of one that gives up."""
+        engine, rows, score = self.engine, self.rows, self.score
+        try:
+            found, features = _infer_bag(engine, rows, score, run, self.options, plan)
+        except BudgetExceeded as refusal:
+            return refusal
+        trees = _resampled(found, plan.seeds[0], features)
+        heard = make_outside(rows, score, self.n_trees).hear(trees, plan.copies[0])
+        seconds = float(found.diagnostics.get("seconds", 0.0))
+        return BagTrees(trees, log_reward(trees, self.merged, score), heard, seconds)
+
+
+def _infer_elsewhere(
+    elsewhere: Elsewhere, bags: BagRuns, run: Run, plan: BagPlan, collected: Collected
+) -> None:
+    """Infer all bags on a backend of joblib, in even shares of the time."""
+    seconds = elsewhere.share(run.time_budget, plan.n_bags)
+    told = replace(run, time_budget=seconds, progress=silent, n_jobs=1)
+    tasks = [(told, alone(plan, bag)) for bag in range(plan.n_bags)]
+    for bag, found in enumerate(elsewhere.run(bags.infer, tasks)):
+        collected.put(bag, found)
 
 
 @dataclass
@@ -179,12 +226,12 @@ class Sharing:
     started: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.started = time.monotonic()
+        self.started = clock.monotonic()
 
     @property
     def used(self) -> float:
         """Seconds since the start."""
-        return time.monotonic() - self.started
+        return clock.monotonic() - self.started
 
     @property
     def is_over(self) -> bool:
@@ -213,32 +260,35 @@ class Collected:
     rewards: list[Floats] = field(default_factory=list)
     refusal: BudgetExceeded | None = None
     next_bag: int = 0
-    waiting: dict[int, tuple[TreeBatch, Floats, Any] | None] = field(default_factory=dict)
+    waiting: dict[int, BagTrees | None] = field(default_factory=dict)
     lock: Any = field(default_factory=threading.Lock)
 
-    def add(self, bag: int, trees: TreeBatch, reward: Floats, heard: Any) -> None:
-        """Add the trees of a bag, their log R on all rows and what they say of rows it lacks."""
-        self._put(bag, (trees, reward, heard))
+    def put(self, bag: int, found: BagTrees | BudgetExceeded) -> None:
+        """Add the trees of a bag, or go on without it."""
+        if isinstance(found, BudgetExceeded):
+            self.skip(bag, found)
+        else:
+            self._put(bag, found)
 
     def skip(self, bag: int, refusal: BudgetExceeded | None = None) -> None:
         """Go on without a bag."""
         self.refusal = self.refusal or refusal
         self._put(bag, None)
 
-    def _put(self, bag: int, found: tuple[TreeBatch, Floats, Any] | None) -> None:
+    def _put(self, bag: int, found: BagTrees | None) -> None:
         with self.lock:
             self.waiting[bag] = found
             while self.next_bag in self.waiting:  # sums depend on the order in their last digits
                 self._take(self.next_bag, self.waiting.pop(self.next_bag))
                 self.next_bag += 1
 
-    def _take(self, bag: int, found: tuple[TreeBatch, Floats, Any] | None) -> None:
+    def _take(self, bag: int, found: BagTrees | None) -> None:
         if found is None:
             return
         self.done.append(bag)
-        self.batches.append(found[0])
-        self.rewards.append(found[1])
-        self.outside.add(found[2])
+        self.batches.append(found.trees)
+        self.rewards.append(found.log_reward)
+        self.outside.add(found.heard)
 
 
 def _infer_bag(
@@ -248,19 +298,18 @@ def _infer_bag(
     run: Run,
     options: OptionsT,
     plan: BagPlan,
-    bag: int,
 ) -> tuple[TreePosterior, npt.NDArray[np.int64]]:
-    """Infer the posterior of one bag, and tell which of the table's features it knows."""
-    known = plan.columns[bag]
+    """Infer the posterior of a plan's only bag; tell which of the table's features it knows."""
+    known = plan.columns[0]
     features = np.flatnonzero(np.isin(run.column, known))
     found = engine.infer(
-        bag_rows(rows, plan.copies[bag], features),
+        bag_rows(rows, plan.copies[0], features),
         cheaper_splits(score, plan.n_varying, known.size),
         replace(
             run,
             column=run.column[features],
-            n_trees=int(plan.n_trees[bag]),
-            random_state=plan.seeds[bag],
+            n_trees=int(plan.n_trees[0]),
+            random_state=plan.seeds[0],
         ),
         options,
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
 from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_run, check_seed, check_weights
@@ -21,14 +21,14 @@ from dtgfn.data.targets import MAX_WEIGHT
 from dtgfn.diagnostics.judgement import warn_if_untrustworthy
 from dtgfn.engines.contract import Run
 from dtgfn.engines.registry import ENGINES
-from dtgfn.inference.method import read_method
+from dtgfn.inference.method import enough_memory, read_method
 from dtgfn.inference.training_data import check_length, encode_target, read_target
 from dtgfn.posterior.importance_weights import effective_sample_size
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums
-from dtgfn.trees.score import Rows, Score, leaf_log_marginal, log_prior, log_reward, merge_rows
+from dtgfn.trees.score import Rows, Score, leaf_log_marginal, log_prior, merge_rows
 
 TRAINED_SHARE = 0.1  # of a fit's time and steps
 
@@ -120,13 +120,13 @@ def extend_prepared(
     n_trees, time_budget, n_jobs = check_run(wanted, time_budget, n_jobs)
     check_seed(random_state)
     binner = check_extensible(posterior)
-    started = time.monotonic()
+    started = clock.monotonic()
     batch = code_batch(posterior, table, target, sample_weight)
     if len(batch.weight) == 0:
         return posterior
     rows = append_rows(posterior.rows, batch)
     known, instant = weigh_old_trees(posterior, batch)
-    time_budget = remaining_budget(time_budget, time.monotonic() - started, at_least=0.5)
+    time_budget = remaining_budget(time_budget, clock.monotonic() - started, at_least=0.5)
     if posterior.engine == "gfn":
         options = replace(options, policy=posterior.solution, warm_start=known)
         if posterior.solution is not None:
@@ -141,7 +141,8 @@ def extend_prepared(
             n_jobs=n_jobs,
             progress=progress,
         )
-        extended = ENGINES[posterior.engine].infer(rows, posterior.score, run, options)
+        with enough_memory(len(rows.target), run.n_columns):
+            extended = ENGINES[posterior.engine].infer(rows, posterior.score, run, options)
     warn_if_untrustworthy(extended)
     diagnostics = {**extended.diagnostics, "instant": instant}
     return replace(extended, binner=binner, classes=posterior.classes, diagnostics=diagnostics)
@@ -149,8 +150,14 @@ def extend_prepared(
 
 def check_extensible(posterior: TreePosterior) -> Binner:
     """Return how columns become codes; refuse a posterior that more rows cannot join."""
+    posterior.check_single_rows("To let more rows join")
     if posterior.is_bagged:
         raise ValueError("A bagged posterior cannot take more rows; fit all of them again.")
+    if posterior.demands:
+        raise ValueError(
+            "A posterior under demands cannot take more rows; give them to the one without, and "
+            "make the demands again."
+        )
     if posterior.binner is None:
         raise ValueError(
             "This posterior was inferred from codes; give extend_posterior one that "
@@ -163,13 +170,13 @@ def weigh_old_trees(
     posterior: TreePosterior, batch: Rows
 ) -> tuple[TreePosterior, dict[str, float | None]]:
     """Return the old trees, weighed for all rows, and what they say before any training."""
-    begun = time.monotonic()
+    begun = clock.monotonic()
     known, _ = reweigh(posterior, batch)
     return known, {
         "log_evidence": none_if_nan(known.log_evidence),
         "log_evidence_error": none_if_nan(known.log_evidence_error),
         "ess": known.diagnostics["ess"],
-        "seconds": time.monotonic() - begun,
+        "seconds": clock.monotonic() - begun,
     }
 
 
@@ -261,7 +268,6 @@ def reweigh(
     # The standard error of a weighted mean, on top of that of the evidence before.
     spread = float(np.sqrt((weight**2) @ (ratio - mean) ** 2)) / mean
     log_weight = posterior.log_weight + change
-    best = posterior.best_tree
     known = sampled_posterior(
         trees,
         log_reward=posterior.log_reward + change * score.temperature,
@@ -274,7 +280,7 @@ def reweigh(
         column=_columns(posterior),
         n_columns=len(posterior.column_inclusion),
         engine=posterior.engine,
-        best=(best, float(log_reward(best, rows, score)[0])),
+        also_known=posterior.best_tree,
         diagnostics={"ess": effective_sample_size(log_weight), "reweighed": True},
     )
     return replace(known, binner=posterior.binner, classes=posterior.classes), after

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import time
 import warnings
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
 from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.progress import progress_bar
@@ -25,8 +26,16 @@ from dtgfn.engines.contract import Run
 from dtgfn.engines.registry import find_engine
 from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.auto import FIRST, infer_chosen, read_auto
-from dtgfn.inference.method import Method, check_ensemble, read_method, resolve_binning
+from dtgfn.inference.given import infer_given
+from dtgfn.inference.method import (
+    Method,
+    check_ensemble,
+    enough_memory,
+    read_method,
+    resolve_binning,
+)
 from dtgfn.inference.outside import make_outside
+from dtgfn.inference.source_data import TrainingSource, training_source
 from dtgfn.inference.sums import (
     check_sum_parameters,
     infer_sum_prepared,
@@ -34,7 +43,7 @@ from dtgfn.inference.sums import (
     summable,
 )
 from dtgfn.inference.temperature import leave_one_out
-from dtgfn.inference.training_data import make_training_data, read_target
+from dtgfn.inference.training_data import make_training_data, merged, read_target
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel
@@ -60,8 +69,9 @@ def infer(
     split_penalty: SplitPenalty = "mdl",
     temperature: float | str = 1.0,
     ensemble: Literal["bags"] | None = None,
+    given: str | Mapping[str, Any] | None = None,
     n_trees: int = 1000,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     time_budget: float | None = 60.0,
     n_jobs: int | None = None,
     random_state: int | np.random.Generator | None = None,
@@ -84,8 +94,9 @@ def infer(
     split_penalty: SplitPenalty = "mdl",
     temperature: float | str = 1.0,
     ensemble: str | None = None,
+    given: str | Mapping[str, Any] | None = None,
     n_trees: int = 1000,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     time_budget: float | None = 60.0,
     n_jobs: int | None = None,
     random_state: int | np.random.Generator | None = None,
@@ -96,10 +107,13 @@ def infer(
 
     Parameters
     ----------
-    X : array, pandas or polars frame, or Table [n, columns]
-        Numbers, booleans and text; missing values may stay.
-    y : array [n]
-        Class labels, or what ``leaf`` takes.
+    X : array, sparse matrix, pandas or polars frame, or Table [n, columns]; or a source
+        Numbers, booleans and text; missing values may stay. A source is read in chunks and never
+        is in memory as a whole: the path of a CSV or Parquet file or a folder of these, a pyarrow
+        dataset, a polars LazyFrame, a DuckDB relation, or a function that returns frames one by
+        one.
+    y : array [n], or str
+        Class labels, or what ``leaf`` takes; of a source the name of its column.
     engine : {"gfn", "exact", "mcmc", "smc"}
         How to infer: "gfn" trains a GFlowNet, "exact" sums over all trees (and refuses where that
         is out of reach), "mcmc" runs Metropolis-Hastings chains, "smc" top-down particles.
@@ -125,14 +139,17 @@ def infer(
         "bags" averages posteriors of resampled rows and columns instead, see
         ``dtgfn.infer_bagged``. "sum" samples sums of trees, which predict best; ``engine``
         and what else is of single trees must be left out then.
+    given : str, dict or None
+        Demands that all trees keep, such as ``{"root": "age <= 50", "never": ["income"]}``; see
+        ``dtgfn.condition``, which also tells what they cost.
     n_trees : int
         Posterior samples to draw.
-    sample_weight : array [n] or None
-        A weight of 3 counts as three rows, 0 as none.
+    sample_weight : array [n], str or None
+        A weight of 3 counts as three rows, 0 as none; of a source the name of its column.
     time_budget : float or None
-        Seconds after which sampling or training ends with what there is, and exact inference is
-        given up; compiling does not count, and what "gfn" does before and after training comes on
-        top. None for no limit.
+        Seconds of the whole call, from reading the table to judging the trees: sampling and
+        training end with what there is, of trees that it is too short for fewer are drawn, and
+        exact inference is given up. Compiling does not count. None for no limit.
     n_jobs : int or None
         Threads, all cores if None or -1.
     random_state : int, Generator or None
@@ -143,7 +160,8 @@ def infer(
         What only the engine knows: of "gfn" ``preset`` ("default" or "paper"), ``callbacks``,
         ``checkpoint`` and every training setting (``leaf_order``, ``objective``, ``loss``,
         ``n_steps``, ``device``, ...); of "mcmc" ``n_chains`` and ``n_steps``; of "smc"
-        ``n_particles`` and ``n_sweeps``; of "exact" ``memory_budget``. And of bags ``n_bags`` (200)
+        ``n_particles`` and ``n_sweeps``; of all of them ``memory_budget``, bytes or a text such
+        as "2GB" (half of what is free). And of bags ``n_bags`` (200)
         and ``column_share``, the share of the columns that a bag knows (0.3 to 1 for classes, all
         for numbers).
 
@@ -167,22 +185,26 @@ def infer(
             f"inference={options['inference']!r} is the name that estimators have for it; give "
             f"engine={options['inference']!r}."
         )
-    started = time.monotonic()
+    started = clock.monotonic()
     leaf = DirichletLeaf(1, leaf_concentration) if leaf is None else leaf
     check_ensemble(ensemble, options, find_engine(engine).option_names)
+    source = training_source(X, y, sample_weight)
+    table = as_table(X) if source is None else source
+    target = read_target(y, leaf) if source is None else None
     if ensemble == "sum":
-        given = {
+        set_here = {
             "engine": engine,
             "leaf_concentration": leaf_concentration,
             "split_penalty": split_penalty,
             "temperature": temperature,
+            "given": given,
             "n_trees": n_trees,
         }
         usual = inspect.signature(infer).parameters
-        check_sum_parameters(given, {name: usual[name].default for name in given})
+        check_sum_parameters(set_here, {name: usual[name].default for name in set_here})
         return infer_sum_prepared(
-            as_table(X),
-            read_target(y, leaf),
+            table,
+            target,
             read_sum_options(options),
             leaf=summable(leaf),
             classes=classes,
@@ -199,8 +221,8 @@ def infer(
     parameters = inspect.signature(infer).parameters
     method = read_method(engine, options, ensemble, parameters=parameters)
     return infer_prepared(
-        as_table(X),
-        read_target(y, leaf),
+        table,
+        target,
         method,
         leaf=leaf,
         classes=classes,
@@ -209,6 +231,7 @@ def infer(
         binning=resolve_binning(binning, ensemble),
         split_penalty=split_penalty,
         temperature=temperature,
+        given=given,
         n_trees=n_trees,
         sample_weight=sample_weight,
         time_budget=time_budget,
@@ -220,8 +243,8 @@ def infer(
 
 
 def infer_prepared(
-    table: Table,
-    target: npt.NDArray[Any],
+    table: Table | TrainingSource,
+    target: npt.NDArray[Any] | None,
     method: Method,
     *,
     leaf: LeafModel,
@@ -231,6 +254,7 @@ def infer_prepared(
     binning: Binning,
     split_penalty: SplitPenalty,
     temperature: float | str,
+    given: str | Mapping[str, Any] | None = None,
     n_trees: int,
     sample_weight: npt.ArrayLike | None,
     time_budget: float | None,
@@ -241,49 +265,74 @@ def infer_prepared(
 ) -> TreePosterior:
     """Infer from what is already read: ``as_table``, ``read_target`` and ``read_method``.
 
-    All else is as in ``infer``; ``started`` is when reading began (``time.monotonic``).
+    All else is as in ``infer``; ``started`` is when reading began (``clock.monotonic``).
     """
     n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
     check_seed(random_state)
+    shape = getattr(table, "n_rows", None), getattr(table, "n_columns", None)
     settings: dict[str, Any] = {
         "max_depth": max_depth,
         "split_penalty": split_penalty,
         "temperature": temperature,
     }
     auto = read_auto(settings, leaf, method)
-    data = make_training_data(
-        table,
-        target,
-        leaf,
-        binning=binning,
-        n_thresholds=n_thresholds,
-        sample_weight=sample_weight,
-        classes=classes,
-    )
+    # Bags draw rows, and leaving one out leaves out one of equal rows, not all of them.
+    merge = method.bags is None and not auto
+    with progress_bar(verbose) as progress, enough_memory(*shape):
+        data = make_training_data(
+            table,
+            target,
+            leaf,
+            binning=binning,
+            n_thresholds=n_thresholds,
+            sample_weight=sample_weight,
+            classes=classes,
+            merge=merge,
+            progress=progress,
+        )
+    is_table = isinstance(table, Table)
+    del table  # its columns take more than the codes
     score = make_score(
         data.leaf,
-        n_features=table.n_columns,
+        n_features=data.n_columns,
         n_thresholds=n_thresholds,
         **{name: FIRST[name] if name in auto else value for name, value in settings.items()},
     )
-    time_budget = remaining_budget(time_budget, time.monotonic() - started)
+    time_budget = remaining_budget(time_budget, clock.monotonic() - started)
     with progress_bar(verbose) as progress:
         run = Run(
             column=data.binner.feature_column.astype(np.int32),
-            n_columns=table.n_columns,
+            n_columns=data.n_columns,
             n_trees=n_trees,
             random_state=random_state,
             time_budget=time_budget,
             n_jobs=n_jobs,
             progress=progress,
         )
+        if given is not None:
+            check_given_alone(method, auto)
+            posterior = infer_given(method, data.rows, score, run, data.binner, given)
+            return replace(posterior, binner=data.binner, classes=data.classes)
         if (method.bags is not None or auto) and time_budget is not None:
             warm_up(method, data.rows, score, run)
-        posterior = infer_chosen(method, data.rows, score, run, auto)
+        with enough_memory(*shape):
+            rows = merged(data.rows) if merge and is_table else data.rows
+            posterior = infer_chosen(method, rows, score, run, auto)
     if method.bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
     warn_if_cut_short(posterior, time_budget)
-    return replace(posterior, binner=data.binner, classes=data.classes)
+    return replace(posterior, rows=data.rows, binner=data.binner, classes=data.classes)
+
+
+def check_given_alone(method: Method, auto: Collection[str]) -> None:
+    """Refuse demands on trees beside what they do not go with."""
+    if method.bags is not None:
+        raise ValueError("given is for the posterior over single trees; leave out ensemble.")
+    if auto:
+        raise ValueError(
+            f"given goes with settings that are chosen before; give {min(auto)} a value, not "
+            "'auto'."
+        )
 
 
 def warm_up(method: Method, rows: Rows, score: Score, run: Run) -> None:

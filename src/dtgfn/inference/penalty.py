@@ -13,13 +13,13 @@ that leaves out is told: ``diagnostics["penalties"]`` has the probability of eac
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.json_values import none_if_nan
 from dtgfn.diagnostics.judgement import UntrustworthyFit, levels_to_caller
 from dtgfn.engines.contract import BudgetExceeded, Run
@@ -46,7 +46,7 @@ def infer_at_best_penalty(method: Method, rows: Rows, score: Score, run: Run) ->
     mean_splits, seconds and note. Where none is comparable, the penalty is "mdl", and a warning
     says so.
     """
-    started = time.monotonic()
+    started = clock.monotonic()
     lines: list[dict[str, Any]] = []
     first: TreePosterior | None = None
     best: tuple[float, TreePosterior] | None = None
@@ -54,7 +54,7 @@ def infer_at_best_penalty(method: Method, rows: Rows, score: Score, run: Run) ->
     for index, penalty in enumerate(grid):
         seconds = None
         if run.time_budget is not None:
-            left = run.time_budget - (time.monotonic() - started)
+            left = run.time_budget - (clock.monotonic() - started)
             if lines and left <= 0:
                 lines.append(_line(penalty, note="time_budget was over before its turn."))
                 continue
@@ -85,7 +85,7 @@ def _judge(
     method: Method, rows: Rows, score: Score, run: Run
 ) -> tuple[dict[str, Any], TreePosterior | None]:
     """Infer at one penalty; return its line, and the posterior if there is one."""
-    begun, seconds = time.monotonic(), run.time_budget
+    begun, seconds = clock.monotonic(), run.time_budget
     assert isinstance(score.prior, PenaltyPrior), "the grid has penalties only"
     line = _line(score.prior.penalty)
     posterior = None
@@ -95,7 +95,7 @@ def _judge(
         if posterior.interrupted:  # and so is the comparison
             raise KeyboardInterrupt
         if seconds is not None:
-            seconds = max(seconds - (time.monotonic() - begun), LEAST * seconds)
+            seconds = max(seconds - (clock.monotonic() - begun), LEAST * seconds)
         mass, mass_error = log_prior_mass(
             rows,
             score,
@@ -104,7 +104,7 @@ def _judge(
             n_jobs=run.n_jobs,
         )
     except BudgetExceeded as refusal:
-        return {**line, "note": str(refusal), "seconds": time.monotonic() - begun}, posterior
+        return {**line, "note": str(refusal), "seconds": clock.monotonic() - begun}, posterior
     error = math.hypot(evidence_error(posterior), mass_error)
     comparable = math.isfinite(posterior.log_evidence) and error <= LARGEST_ERROR
     found = {
@@ -112,7 +112,7 @@ def _judge(
         "error": none_if_nan(error),
         "comparable": comparable,
         "mean_splits": posterior.mean_splits,
-        "seconds": time.monotonic() - begun,
+        "seconds": clock.monotonic() - begun,
         "note": "" if comparable else "The evidence is not known to a nat.",
     }
     return {**line, **found}, posterior

@@ -77,9 +77,7 @@ def log_prior_mass(
     """
     if not isinstance(score.prior, PenaltyPrior):
         return 0.0, 0.0  # "bcart" sums to one over the valid trees
-    one_class = replace(score, leaf=DirichletLeaf(1), temperature=1.0)
-    n = len(rows.weight)
-    alike = Rows(rows.codes, np.zeros(n, dtype=np.int32), np.ones(n))
+    alike, one_class = with_one_class(rows, score)
     n_features = rows.codes.shape[1]
     column = np.arange(n_features, dtype=np.int32)
     run = Run(
@@ -94,3 +92,10 @@ def log_prior_mass(
         return infer_exact(alike, one_class, run).log_evidence, 0.0
     found = infer_smc(alike, one_class, run, SmcOptions(MASS_PARTICLES, MASS_SWEEPS))
     return found.log_evidence, found.log_evidence_error
+
+
+def with_one_class(rows: Rows, score: Score) -> tuple[Rows, Score]:
+    """The same rows with one class for all, on which Z is the prior's mass."""
+    n = len(rows.weight)
+    alike = Rows(rows.codes, np.zeros(n, dtype=np.int32), np.ones(n))
+    return alike, replace(score, leaf=DirichletLeaf(1), temperature=1.0)

@@ -97,6 +97,13 @@ class BagPlan:
         return len(self.n_trees)
 
 
+def alone(plan: BagPlan, bag: int) -> BagPlan:
+    """The part of a plan that is of one bag."""
+    one = slice(bag, bag + 1)
+    columns, seeds = plan.columns[one], plan.seeds[one]
+    return BagPlan(plan.n_varying, columns, plan.copies[one], plan.n_trees[one], seeds)
+
+
 def plan_bags(rows: Rows, leaf: LeafModel, run: Run, bagging: BagOptions) -> BagPlan:
     """Draw rows, columns and seed of every bag and deal the trees out evenly."""
     rng = np.random.default_rng(run.random_state)

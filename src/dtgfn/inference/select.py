@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas
 
+from dtgfn._support import clock
+from dtgfn._support.backends import open_backend
 from dtgfn._support.checks import check_choice, check_run
 from dtgfn.data.tables import Table, as_table
 from dtgfn.data.targets import as_target
@@ -181,25 +182,44 @@ def score_candidates(
     time_budget: float | None,
 ) -> tuple[list[dict[str, Any]], tuple[dict[str, Any], TreePosterior] | None]:
     """Judge each candidate in its share of the time; return all lines, and the winner if any."""
-    started = time.monotonic()
     merit = "log_evidence" if by == "evidence" else "log_score"
     lines: list[dict[str, Any]] = []
     best: tuple[dict[str, Any], TreePosterior] | None = None
     most = -math.inf
-    for index, settings in enumerate(candidates):
-        seconds = None
-        if time_budget is not None:
-            left = time_budget - (time.monotonic() - started)
-            if lines and left <= 0:
-                lines.append(_line(settings, "time_budget was over before its turn."))
-                continue
-            seconds = max(left, 0.05 * time_budget) / (len(candidates) - index)
-        line, posterior = _judge(table, y, settings, {**given, "time_budget": seconds})
+    judged = judge_all(table, y, candidates, given, time_budget)
+    for settings, (line, posterior) in zip(candidates, judged, strict=True):
         lines.append(line)
         usable = line["comparable"] or by == "score"
         if usable and posterior is not None and (best is None or line[merit] > most):
             best, most = (settings, posterior), line[merit]
     return lines, best
+
+
+def judge_all(
+    table: Table,
+    y: npt.NDArray[Any],
+    candidates: list[dict[str, Any]],
+    given: dict[str, Any],
+    time_budget: float | None,
+) -> Iterator[tuple[dict[str, Any], TreePosterior | None]]:
+    """Yield line and posterior of each candidate, one by one or on an open backend of joblib."""
+    elsewhere = open_backend(given["n_jobs"])
+    if elsewhere is not None and len(candidates) > 1:
+        seconds = elsewhere.share(time_budget, len(candidates))
+        told = {**given, "time_budget": seconds, "n_jobs": 1}
+        tasks = [(table, y, settings, told) for settings in candidates]
+        yield from elsewhere.run(_judge, tasks)
+        return
+    started = clock.monotonic()
+    for index, settings in enumerate(candidates):
+        share = None
+        if time_budget is not None:
+            left = time_budget - (clock.monotonic() - started)
+            if index and left <= 0:
+                yield _line(settings, "time_budget was over before its turn."), None
+                continue
+            share = max(left, 0.05 * time_budget) / (len(candidates) - index)
+        yield _judge(table, y, settings, {**given, "time_budget": share})
 
 
 def _list(value: Any) -> list[Any]:
@@ -214,7 +234,7 @@ def _judge(
     X: Any, y: Any, settings: dict[str, Any], given: dict[str, Any]
 ) -> tuple[dict[str, Any], TreePosterior | None]:
     """Infer at some settings; return the line of the table, and the posterior if there is one."""
-    begun = time.monotonic()
+    begun = clock.monotonic()
     seconds = given["time_budget"]
     if seconds is not None:
         given = {**given, "time_budget": FIT_SHARE * seconds}
@@ -225,7 +245,7 @@ def _judge(
             if posterior.interrupted:  # and so is the comparison
                 raise KeyboardInterrupt
             if seconds is not None:  # of what the posterior has left, scoring needs some, too
-                seconds = max(0.5 * (seconds - (time.monotonic() - begun)), LEAST * seconds)
+                seconds = max(0.5 * (seconds - (clock.monotonic() - begun)), LEAST * seconds)
             mass, mass_error = log_prior_mass(
                 posterior.rows,
                 posterior.score,
@@ -234,7 +254,7 @@ def _judge(
                 n_jobs=given["n_jobs"],
             )
     except BudgetExceeded as refusal:
-        return {**_line(settings, str(refusal)), "seconds": time.monotonic() - begun}, None
+        return {**_line(settings, str(refusal)), "seconds": clock.monotonic() - begun}, None
     error = math.hypot(evidence_error(posterior), mass_error)
     comparable = math.isfinite(posterior.log_evidence) and error <= LARGEST_ERROR
     result = leave_one_out(posterior)
@@ -247,7 +267,7 @@ def _judge(
         "mean_splits": posterior.mean_splits,
         "note": "" if comparable else "The evidence is not known to a nat.",
     }
-    return {**line, "seconds": time.monotonic() - begun}, posterior
+    return {**line, "seconds": clock.monotonic() - begun}, posterior
 
 
 def _line(settings: dict[str, Any], note: str = "") -> dict[str, Any]:

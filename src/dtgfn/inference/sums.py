@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
 from dtgfn._support.budgets import remaining_budget
 from dtgfn._support.checks import check_integer, check_run, check_seed
 from dtgfn._support.progress import progress_bar
@@ -21,7 +21,8 @@ from dtgfn.diagnostics.sum_checks import FEW_SWEEPS, GOOD_R_HAT, clearly_disagre
 from dtgfn.engines.contract import Run
 from dtgfn.engines.sums.engine import infer_sums
 from dtgfn.engines.sums.settings import OPTION_NAMES, SumOptions
-from dtgfn.inference.training_data import make_training_data
+from dtgfn.inference.source_data import TrainingSource
+from dtgfn.inference.training_data import is_mapped, make_training_data
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.trees.batch import MAX_DEPTH
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf
@@ -69,8 +70,8 @@ def summable(leaf: LeafModel) -> DirichletLeaf | NormalLeaf:
 
 
 def infer_sum_prepared(
-    table: Table,
-    target: npt.NDArray[Any],
+    table: Table | TrainingSource,
+    target: npt.NDArray[Any] | None,
     options: SumOptions,
     *,
     leaf: DirichletLeaf | NormalLeaf,
@@ -87,32 +88,36 @@ def infer_sum_prepared(
 ) -> SumPosterior:
     """Infer from what is already read; of ``leaf`` only matters whether it holds classes.
 
-    All else is as in ``infer``; ``started`` is when reading began (``time.monotonic``).
+    All else is as in ``infer``; ``started`` is when reading began (``clock.monotonic``).
     """
     _, time_budget, n_jobs = check_run(1, time_budget, n_jobs)
     check_seed(random_state)
     max_depth = check_integer("max_depth", max_depth, 0, MAX_DEPTH)
-    data = make_training_data(
-        table,
-        target,
-        leaf,
-        binning=binning,
-        n_thresholds=n_thresholds,
-        sample_weight=sample_weight,
-        classes=classes,
-    )
+    with progress_bar(verbose) as progress:
+        data = make_training_data(
+            table,
+            target,
+            leaf,
+            binning=binning,
+            n_thresholds=n_thresholds,
+            sample_weight=sample_weight,
+            classes=classes,
+            progress=progress,
+        )
     assert isinstance(data.leaf, DirichletLeaf | NormalLeaf), "leaves stay of their kind"
     with progress_bar(verbose) as progress:
         run = Run(
             column=data.binner.feature_column.astype(np.int32),
-            n_columns=table.n_columns,
+            n_columns=data.n_columns,
             random_state=random_state,
-            time_budget=remaining_budget(time_budget, time.monotonic() - started),
+            time_budget=remaining_budget(time_budget, clock.monotonic() - started),
             n_jobs=n_jobs,
             progress=progress,
         )
-        # So that a weight of 2 and a row that is there twice give the same chains.
-        posterior = infer_sums(merge_rows(data.rows), data.leaf, max_depth, run, options)
+        # So that a weight of 2 and a row that is there twice give the same chains; what did not
+        # fit into memory merged is not merged again.
+        rows = data.rows if is_mapped(data.rows) else merge_rows(data.rows)
+        posterior = infer_sums(rows, data.leaf, max_depth, run, options)
     warn_of_chains(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)
 

@@ -17,7 +17,6 @@ thresholds, which knows no labels, is held fixed, and so are the rules of the pr
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -26,7 +25,9 @@ import numpy.typing as npt
 import pandas
 from scipy.special import gammaln
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
+from dtgfn._support.backends import open_backend
 from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.tree_posterior import TreePosterior
@@ -99,6 +100,7 @@ def leave_one_out(posterior: TreePosterior) -> LeaveOneOut:
 
     """
     posterior = as_posterior(posterior)
+    posterior.check_single_rows("Leaving one row out")
     rows, score, trees = posterior.rows, posterior.score, posterior.trees
     model, labels = class_leaf(score), rows.target.astype(np.int32, copy=False)
     first, member = distinct_trees(trees)  # draws of a narrow posterior are often equal
@@ -186,6 +188,7 @@ def choose_temperature(
     *,
     temperatures: Sequence[float] = TEMPERATURES,
     time_budget: float | None = None,
+    n_jobs: int | None = None,
 ) -> TemperatureChoice:
     """Infer at rising temperatures until the log score has fallen short of the best one twice.
 
@@ -201,6 +204,9 @@ def choose_temperature(
         What to try, from the first on.
     time_budget : float or None
         Seconds; None for no limit.
+    n_jobs : int or None
+        How many temperatures are tried at once where a backend of joblib is open, all of them in
+        advance; as many as it has if None.
 
     Returns
     -------
@@ -218,12 +224,13 @@ def choose_temperature(
     1.0
 
     """
-    started = time.monotonic()
+    started = clock.monotonic()
     table: list[dict[str, float]] = []
     best: tuple[float, TreePosterior, float] | None = None
     since, judging = 0, 0.0
+    infer_at = _ahead(infer_at, temperatures, time_budget, n_jobs) or infer_at
     for index, temperature in enumerate(map(float, temperatures)):
-        begun = time.monotonic()
+        begun = clock.monotonic()
         seconds = None
         if time_budget is not None:
             left, n_left = time_budget - (begun - started), len(temperatures) - index
@@ -238,13 +245,13 @@ def choose_temperature(
             if seconds is None or time_budget is None:
                 raise
             # Its share was too short: one temperature is better than none.
-            left = time_budget - (time.monotonic() - started)
+            left = time_budget - (clock.monotonic() - started)
             posterior = infer_at(temperature, max(left, seconds))
         if posterior.interrupted:  # and so is the search
             raise KeyboardInterrupt
-        inferred = time.monotonic()
+        inferred = clock.monotonic()
         result = leave_one_out(posterior)
-        now = time.monotonic()
+        now = clock.monotonic()
         judging = now - inferred
         table.append(_line(temperature, posterior, result, now - begun))
         since += 1
@@ -256,6 +263,40 @@ def choose_temperature(
     if best is None:
         raise ValueError("temperatures is empty; give at least one.")
     return TemperatureChoice(best[0], best[1], pandas.DataFrame(table))
+
+
+def _ahead(
+    infer_at: Callable[[float, float | None], TreePosterior],
+    temperatures: Sequence[float],
+    time_budget: float | None,
+    n_jobs: int | None,
+) -> Callable[[float, float | None], TreePosterior] | None:
+    """Try all temperatures on an open backend of joblib, and return what looks them up there."""
+    elsewhere = open_backend(n_jobs)
+    if elsewhere is None or len(temperatures) < 2:
+        return None
+    seconds = elsewhere.share(time_budget, len(temperatures))
+    tried = map(float, temperatures)
+    found = list(elsewhere.run(_try, [(infer_at, each, seconds) for each in tried]))
+    known = dict(zip(map(float, temperatures), found, strict=True))
+
+    def look_up(temperature: float, _: float | None) -> TreePosterior:
+        posterior = known[temperature]
+        if isinstance(posterior, BudgetExceeded):
+            raise posterior
+        return posterior
+
+    return look_up
+
+
+def _try(
+    infer_at: Callable[[float, float | None], TreePosterior], at: float, seconds: float | None
+) -> TreePosterior | BudgetExceeded:
+    """The posterior at a temperature, or the refusal."""
+    try:
+        return infer_at(at, seconds)
+    except BudgetExceeded as refusal:
+        return refusal
 
 
 def _line(

@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.progress import Progress, silent
 from dtgfn.data.binning import Binner, encode, fit_binner
+from dtgfn.data.equal_rows import CodedRows, group_rows
 from dtgfn.data.tables import Table, take
 from dtgfn.data.targets import MAX_WEIGHT, as_target, check_classes, check_numbers, encode_labels
 from dtgfn.data.thresholds import Binning
+from dtgfn.inference.source_data import TrainingSource, read_rows
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, fit_dirichlet, fit_normal
 from dtgfn.trees.score import Rows
 
@@ -26,18 +29,28 @@ class TrainingData:
     leaf: LeafModel
     classes: npt.NDArray[Any] | None
 
+    @property
+    def n_columns(self) -> int:
+        """Columns of the user's table."""
+        return len(self.binner.columns)
+
 
 def make_training_data(
-    table: Table,
-    target: npt.NDArray[Any],
+    table: Table | TrainingSource,
+    target: npt.NDArray[Any] | None,
     leaf: LeafModel,
     *,
     binning: Binning = "uniform",
     n_thresholds: int = 99,
     sample_weight: npt.ArrayLike | None = None,
     classes: npt.ArrayLike | None = None,
+    merge: bool = True,
+    progress: Progress = silent,
 ) -> TrainingData:
     """Code a table, and a target that ``read_target`` has read; rows of weight zero are absent.
+
+    A source is read in chunks, tells target and weights itself, and its equal rows become one if
+    ``merge``.
 
     ``leaf`` is a model of which only the prior matters: the classes of a ``DirichletLeaf``,
     location and scale of a ``NormalLeaf`` come from the target. Others see it as it is.
@@ -52,6 +65,9 @@ def make_training_data(
     (['no', 'yes'], [0, 1, 1])
 
     """
+    if isinstance(table, TrainingSource):
+        return _from_source(table, leaf, binning, n_thresholds, classes, merge, progress)
+    assert target is not None, "only a source tells it"
     check_length(table, target)
     binner = fit_binner(
         table, binning=binning, n_thresholds=n_thresholds, sample_weight=sample_weight
@@ -59,11 +75,7 @@ def make_training_data(
     weight: Floats = np.ones(table.n_rows)
     if sample_weight is not None:
         weight = np.asarray(sample_weight, dtype=np.float64)
-        if weight.sum() > MAX_WEIGHT:
-            raise ValueError(
-                f"sample_weight sums to {weight.sum():g}, more than {MAX_WEIGHT:g} rows' worth; "
-                "divide it by a constant (a weight counts as that many rows)."
-            )
+        _check_total(weight)
         present = weight > 0
         table, target, weight = take(table, present), target[present], weight[present]
     known = None
@@ -74,6 +86,55 @@ def make_training_data(
         leaf = fit_normal(leaf, target, weight)
     rows = Rows(encode(binner, table), encode_target(target, leaf, known), weight)
     return TrainingData(rows, binner, leaf, known)
+
+
+def _from_source(
+    training: TrainingSource,
+    leaf: LeafModel,
+    binning: Binning,
+    n_thresholds: int,
+    classes: npt.ArrayLike | None,
+    merge: bool,
+    progress: Progress,
+) -> TrainingData:
+    found = read_rows(
+        training,
+        of_classes=isinstance(leaf, DirichletLeaf),
+        binning=binning,
+        n_thresholds=n_thresholds,
+        classes=classes,
+        merge=merge,
+        progress=progress,
+    )
+    codes, target, weight = found.rows
+    _check_total(weight)
+    if isinstance(leaf, DirichletLeaf):
+        assert found.classes is not None, "leaves of classes have classes"
+        leaf = fit_dirichlet(leaf, found.classes)
+    elif isinstance(leaf, NormalLeaf):
+        numbers = np.asarray(target, dtype=np.float64)
+        leaf = fit_normal(leaf, numbers, weight)
+        target = (numbers - leaf.location) / leaf.scale
+    return TrainingData(Rows(codes, target, weight), found.binner, leaf, found.classes)
+
+
+def _check_total(weight: Floats) -> None:
+    """Refuse weights of which the leaf models would lose the digits."""
+    if weight.sum() > MAX_WEIGHT:
+        raise ValueError(
+            f"sample_weight sums to {weight.sum():g}, more than {MAX_WEIGHT:g} rows' worth; "
+            "divide it by a constant (a weight counts as that many rows)."
+        )
+
+
+def is_mapped(rows: Rows) -> bool:
+    """Whether codes are mapped from a file, for there were too many."""
+    return isinstance(rows.codes.base, np.memmap)
+
+
+def merged(rows: Rows) -> Rows:
+    """Make one of equal rows, for an engine; the same rows if none are equal."""
+    return Rows(*group_rows(CodedRows(rows.codes, rows.target, rows.weight)))
 
 
 def check_length(table: Table, target: npt.NDArray[Any]) -> None:

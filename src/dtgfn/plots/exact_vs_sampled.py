@@ -9,13 +9,13 @@ from matplotlib.axes import Axes
 from scipy.stats import binom
 
 from dtgfn._support.arrays import Floats
-from dtgfn.diagnostics.exact_distance import check_comparable, top_trees
+from dtgfn.diagnostics.exact_distance import check_comparable
 from dtgfn.explain.column_importance import effective_trees
 from dtgfn.plots.colours import FAINT, INK, OTHERS, OURS
 from dtgfn.plots.frame import axes_or_new, legend_above, style
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.batch import canonical_keys, tally
+from dtgfn.trees.equivalent_cuts import equivalence_keys, group_equivalent
 from dtgfn.trees.score import log_reward, merge_rows
 
 N_TOP = 100
@@ -36,7 +36,8 @@ class Pairs(NamedTuple):
 def plot_exact_vs_sampled(sampled: Any, exact: Any, *, ax: Axes | None = None) -> Axes:
     """Draw each tree's sampled frequency against its exact posterior probability, both logarithmic.
 
-    On the diagonal the sampler is right. The band is where 95 % of the frequencies of so many
+    Trees that part the training rows alike count as one. On the diagonal the sampler is right. The
+    band is where 95 % of the frequencies of so many
     independent exact draws would lie; below one draw's worth of frequency there is nothing to see.
     Crosses at the lower edge are trees among the 100 most probable ones that were never sampled.
     Where the sampler knows its own probabilities (a GFlowNet in fixed order), they are drawn too.
@@ -119,19 +120,20 @@ def plot_exact_vs_sampled(sampled: Any, exact: Any, *, ax: Axes | None = None) -
 def tree_pairs(sampled: TreePosterior, exact: TreePosterior) -> Pairs:
     """Find both probabilities of the distinct sampled trees, and the probable trees they lack."""
     check_comparable(sampled, exact)
-    first, frequency = tally(sampled.trees, sampled.weights)
     rows = merge_rows(exact.rows)
-    reward = log_reward(sampled.trees[first], rows, exact.score)
-    probability = np.exp(reward / exact.score.temperature - exact.log_evidence)
-    top, chance = top_trees(exact, N_TOP)
-    seen = set(canonical_keys(sampled.trees[first]))
-    missed = [key not in seen for key in canonical_keys(top)]
+    drawn = group_equivalent(sampled.trees, rows.codes)
+    trees = sampled.trees[drawn.leader]
+    reward = log_reward(trees, rows, exact.score) / exact.score.temperature
+    top = exact.most_probable(N_TOP)
+    seen = set(equivalence_keys(trees, drawn.cuts))
+    missed = [key not in seen for key in equivalence_keys(top.trees, top.cuts)]
     return Pairs(
-        exact=np.asarray(probability),
-        sampled=frequency,
-        own=np.exp(sampled.log_prob[first]),
-        missed=chance[missed],
-        n_top=len(chance),
+        exact=np.exp(reward + drawn.log_number - exact.log_evidence),
+        sampled=np.bincount(drawn.member, weights=sampled.weights).astype(np.float64),
+        # Samplers that know their probabilities take equivalent thresholds alike.
+        own=np.exp(sampled.log_prob[drawn.leader] + drawn.log_number),
+        missed=top.probability[missed],
+        n_top=len(top),
         n_draws=effective_trees(sampled),
     )
 

@@ -81,11 +81,14 @@ def _title(model: Any, tree: Which) -> str:
         return "the tree that predicts most like the whole posterior"
     if tree is not None and not isinstance(tree, str):
         return f"sampled tree {tree}" if isinstance(tree, int | np.integer) else ""
+    if tree == "paper":
+        return "the single drawn tree with the highest posterior probability"
     posterior = as_posterior(model)
     chance = posterior.best_probability
     said = f"{chance:.2g}" if chance < 0.99 else chance_text(chance, 3)
-    known = f", posterior probability {said}" if np.isfinite(chance) else ""
-    return f"the most probable tree{known}"
+    if posterior.by_share:
+        return f"the most probable tree, {said} of those drawn"
+    return f"the most probable tree, posterior probability {said}"
 
 
 def node_boxes(chosen: TreeSet, flat: bool) -> list[Box]:

@@ -23,7 +23,7 @@ from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, output
 from dtgfn.trees.score import Rows, Score
 
 WEIGHTINGS = ("uniform", "importance", "posterior")
-TREES = (None, "best")
+TREES = (None, "best", "paper")
 LEAVES = ("mean", "dirichlet")
 RandomState = int | np.random.Generator | None
 
@@ -90,8 +90,9 @@ class Predictor:
         Where the trees and the training rows come from.
     weighting : {"uniform", "importance", "posterior"}
         Weights of the sampled trees, see ``tree_weights``.
-    tree : None or "best"
-        All sampled trees, or the best one known alone.
+    tree : None, "best" or "paper"
+        All sampled trees; the most probable tree alone; or the single tree with the highest log R,
+        as in the paper.
     n_jobs : int or None
         Threads, all cores if None or -1; results do not depend on it.
 
@@ -142,7 +143,8 @@ class Predictor:
     @cached_property
     def counted(self) -> CountedTrees:
         """The distinct trees, with what the training rows say in their leaves."""
-        trees = self.posterior.trees if self.tree is None else self.posterior.best_tree
+        found = self.posterior
+        trees = found.trees if self.tree is None else one_tree(found, self.tree)
         return count_trees(trees, self.posterior.rows, self.posterior.score, self.n_jobs)
 
     @cached_property
@@ -195,6 +197,11 @@ class Predictor:
         return codes
 
 
+def one_tree(posterior: TreePosterior, name: str) -> TreeBatch:
+    """The tree that is called "best" or "paper", a batch of one."""
+    return posterior.best_tree if name == "best" else posterior.paper_tree
+
+
 def average_outputs(
     posterior: TreePosterior,
     codes: Codes,
@@ -220,8 +227,9 @@ def average_outputs(
         Weights of the sampled trees.
     leaf : {"mean", "dirichlet"}
         What a leaf predicts: its mean, or a draw of its class probabilities.
-    tree : None or "best"
-        All sampled trees, or the best one known alone.
+    tree : None, "best" or "paper"
+        All sampled trees; the most probable tree alone; or the single tree with the highest log R,
+        as in the paper.
     random_state : int, Generator or None
         Seed of the Dirichlet draws.
     n_jobs : int or None

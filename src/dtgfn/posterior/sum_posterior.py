@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn._support.arrays import Codes, Floats, Int32s
+from dtgfn._support.arrays import Array, Codes, Floats, Int32s
 from dtgfn.data.binning import Binner, encode, rule
 from dtgfn.data.tables import as_table
+from dtgfn.posterior.arviz_data import inference_data
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import Rows
-from dtgfn.trees.summed_trees import SummedTrees
+from dtgfn.trees.summed_trees import SummedTrees, make_fast, sum_draws
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -100,6 +101,49 @@ class SumPosterior:
         used = np.zeros((self.n_draws, self.n_columns))
         np.add.at(used, (draw, self.column[feature[draw, node]]), 1.0)
         return np.asarray(used / np.maximum(used.sum(axis=1, keepdims=True), 1.0))
+
+    def to_arviz(self) -> Any:
+        """Draws as ``arviz.InferenceData``, chains by draws, for ArviZ's tables and plots.
+
+        Variables are ``n_splits`` (of all trees of a draw), ``leaf_scale``, ``column_use`` (share
+        of the splits), ``sums``, what the trees add up to at each training row (in units of the
+        target's spread, or log odds, or the logs of what softmax normalises), and of numbers
+        ``noise`` (a standard deviation, in the target's units).
+
+        Returns
+        -------
+        arviz.InferenceData
+            With the group ``posterior``.
+
+        Examples
+        --------
+        >>> from dtgfn import infer
+        >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, [0, 0, 1, 1] * 5, ensemble="sum",
+        ...                   n_summed=3, n_chains=2, n_sweeps=20, n_draws=10, random_state=0)
+        >>> sorted(posterior.to_arviz().posterior.data_vars)
+        ['column_use', 'leaf_scale', 'n_splits', 'sums']
+
+        """
+        summed = self.summed
+        sums = sum_draws(make_fast(summed), summed, self.rows.codes)  # [n, K, S]
+        sums = np.moveaxis(sums + self.offset, 1, 0)
+        variables: dict[str, Array] = {
+            "n_splits": summed.batch.n_splits.reshape(self.n_draws, -1).sum(axis=1),
+            "leaf_scale": self.leaf_scale,
+            "column_use": self.column_use,
+            "sums": sums[:, :, 0] if summed.n_sums == 1 else sums,
+        }
+        if isinstance(self.leaf, NormalLeaf):
+            variables["noise"] = self.leaf.scale * np.sqrt(self.noise)
+        names = list(map(str, range(self.n_columns)))
+        if self.binner is not None:
+            names = list(self.binner.column_names)
+        dims = {"column_use": ["column"], "sums": ["row"]}
+        if summed.n_sums > 1:
+            dims["sums"].append("class")
+        rows = list(range(sums.shape[1]))
+        coords: dict[str, list[Any]] = {"column": names, "row": rows, "class": self.class_names}
+        return inference_data(variables, self.chain, dims, coords)
 
     @property
     def class_names(self) -> list[str]:

@@ -181,7 +181,7 @@ class SumPredictor:
         return (slice(first, first + step) for first in range(0, max(n_rows, 1), step))
 
     def _check(self, codes: Codes) -> Codes:
-        n_features = self.posterior.rows.codes.shape[1]
+        n_features = len(self.posterior.column)
         codes = as_codes(codes, n_features)
         if codes.shape[1] != n_features:
             raise ValueError(

@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
 from dtgfn._support.arrays import Array, Codes, Floats, Int32s
+from dtgfn._support.checks import check_count
 from dtgfn.data.binning import Binner, encode, rule
 from dtgfn.data.tables import as_table
-from dtgfn.trees.batch import TreeBatch, distinct_trees, uses_columns
+from dtgfn.posterior.arviz_data import inference_data
+from dtgfn.posterior.known_trees import known_trees
+from dtgfn.posterior.probable_trees import ProbableTrees, probabilities
+from dtgfn.trees.batch import (
+    TreeBatch,
+    canonical_keys,
+    distinct_trees,
+    stack_trees,
+    trim,
+    uses_columns,
+)
+from dtgfn.trees.equivalent_cuts import (
+    EquivalentCuts,
+    equivalence_keys,
+    equivalent_cuts,
+    log_n_equivalent,
+)
+from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import Rows, Score
+from dtgfn.trees.score import log_reward as score_trees
+
+if TYPE_CHECKING:
+    import pandas
 
 ROUNDING = 1e-9  # relative, of sums over trees
+# A diagnostic: rows are merged as far as these trees tell them apart, and serve no other trees.
+GROUPED_ROWS = "grouped_rows"
 
 
 @runtime_checkable
@@ -47,6 +72,14 @@ class BaggedTrees(Protocol):
     sharpness: float
 
 
+@runtime_checkable
+class RankedTrees(Protocol):
+    """Something that finds the most probable trees, drawn or not."""
+
+    def most_probable(self, n_trees: int) -> TreeBatch:
+        """Return the most probable trees, of those known, that part the rows differently."""
+
+
 class TreeSource(Protocol):
     """Something that draws more trees."""
 
@@ -72,9 +105,16 @@ class TreePosterior:
         log Z of the target R^(1/temperature) and its standard error (0 when exact); nan where the
         engine cannot tell.
     best_tree : TreeBatch
-        One tree: the most probable one (exact engine) or the best one seen.
+        The most probable tree: of all (exact engine) or of those known. Trees that part the
+        training rows alike at every split count as one, with the probability of all of them; this
+        is the one whose thresholds are in the middle. Where there is no evidence to weigh them by
+        (MCMC, bags) it is the tree that most draws are equivalent to.
     best_log_reward : float
-        Its log R.
+        Its log R; ``best_log_mass`` and ``best_probability`` are of all trees equivalent to it.
+    paper_tree : TreeBatch
+        The single tree with the highest log R that was met, as the paper chooses it. Equivalent
+        trees are not added up, which favours small trees where many thresholds part the rows
+        alike: each of the larger ones is improbable, all together are not.
     column_inclusion : float64 [n_columns]
         P(the column is used by the tree).
     size_probability : float64 [S]
@@ -105,6 +145,7 @@ class TreePosterior:
     log_evidence_error: float
     best_tree: TreeBatch
     best_log_reward: float
+    paper_tree: TreeBatch
     column_inclusion: Floats
     size_probability: Floats
     rows: Rows
@@ -137,6 +178,20 @@ class TreePosterior:
         """Whether this is the average of posteriors of resampled rows and columns."""
         return isinstance(self.solution, BaggedTrees)
 
+    def check_single_rows(self, wanted_by: str) -> None:
+        """Refuse what needs the training rows themselves where these were left on a cluster."""
+        if GROUPED_ROWS in self.diagnostics:
+            raise ValueError(
+                f"{wanted_by} needs every training row, but this posterior was inferred on a "
+                "cluster and has them only in groups that its trees cannot tell apart; fit again "
+                "with all rows."
+            )
+
+    @property
+    def demands(self) -> tuple[str, ...]:
+        """What all trees were made to keep, in words; see ``dtgfn.condition``."""
+        return tuple(self.diagnostics.get("given", ()))
+
     @property
     def n_bags(self) -> int:
         """How many posteriors were averaged, 0 if this is one posterior."""
@@ -166,6 +221,53 @@ class TreePosterior:
             raise ValueError("This posterior was inferred from codes, so it knows no columns.")
         return encode(self.binner, as_table(X))
 
+    def to_arviz(self) -> Any:
+        """Draws as ``arviz.InferenceData``, chains by draws, for ArviZ's tables and plots.
+
+        Variables are ``log_reward``, ``n_splits``, ``depth`` and ``uses`` (whether the tree splits
+        on each column). The chains of ``"mcmc"`` are told apart; independent draws are one chain.
+        Weighted draws and bags are refused.
+
+        Returns
+        -------
+        arviz.InferenceData
+            With the group ``posterior``.
+
+        Examples
+        --------
+        >>> from dtgfn import infer
+        >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, [0, 0, 1, 1] * 5, engine="mcmc",
+        ...                   max_depth=1, n_thresholds=3, n_trees=100, n_steps=1000)
+        >>> dict(posterior.to_arviz().posterior.sizes)
+        {'chain': 4, 'draw': 25, 'column': 1}
+
+        """
+        if self.is_bagged:
+            raise ValueError("Bags are many posteriors, not chains of one; ArviZ has no use of it.")
+        if np.ptp(self.log_weight) > 0:
+            raise ValueError(
+                f"The draws of {self.engine} are weighted, and ArviZ takes equal ones; "
+                "infer with engine 'mcmc' or 'exact'."
+            )
+        n_trees, n_columns = len(self.trees), len(self.column_inclusion)
+        variables: dict[str, Array] = {
+            "log_reward": self.log_reward,
+            "n_splits": self.trees.n_splits,
+            "depth": self.trees.depth,
+        }
+        names = list(map(str, range(n_columns)))
+        column = np.arange(n_columns, dtype=np.int32)
+        if self.binner is not None:
+            names = list(self.binner.column_names)
+            column = self.binner.feature_column.astype(np.int32)
+        if len(column) == self.rows.codes.shape[1]:  # else codes came without their columns
+            variables["uses"] = uses_columns(self.trees.feature, column, n_columns)
+        chains = self.diagnostics.get("steps_per_chain", [0]) if self.engine == "mcmc" else [0]
+        parts = np.array_split(np.arange(n_trees), len(chains))  # as the engine takes them
+        chain = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        dims = {"uses": ["column"]} if "uses" in variables else {}
+        return inference_data(variables, chain, dims, {"column": names})
+
     @property
     def weights(self) -> Floats:
         """Normalised weights of the sampled trees [B]."""
@@ -178,10 +280,113 @@ class TreePosterior:
         return float(self.size_probability @ np.arange(self.size_probability.size))
 
     @property
+    def by_share(self) -> bool:
+        """Whether trees are weighed by their share of the draws, not by mass and evidence.
+
+        So it is where there is no evidence (MCMC, bags), and under demands (``given``), which
+        equivalent trees need not keep.
+        """
+        return math.isnan(self.log_evidence) or "given" in self.diagnostics
+
+    @cached_property
+    def best_cuts(self) -> EquivalentCuts:
+        """First and last cut [1, N] that parts the rows at each split of the best tree alike."""
+        return equivalent_cuts(self.best_tree, self.rows.codes)
+
+    @property
+    def best_log_mass(self) -> float:
+        """Log of the sum of R^(1/temperature) over the best tree and those equivalent to it."""
+        number = float(log_n_equivalent(self.best_cuts)[0])
+        return self.best_log_reward / self.score.temperature + number
+
+    @cached_property
     def best_probability(self) -> float:
-        """Posterior probability of the best tree, given the evidence."""
-        log_share = self.best_log_reward / self.score.temperature - self.log_evidence
-        return float(np.exp(np.minimum(log_share, 0.0)))
+        """Posterior probability of the best tree and those equivalent to it.
+
+        By the evidence; where that is not known (MCMC, bags) it is their share of the drawn trees.
+        """
+        if not self.by_share:
+            return float(np.exp(np.minimum(self.best_log_mass - self.log_evidence, 0.0)))
+        return self._share_of_best()
+
+    def _share_of_best(self) -> float:
+        """Weight of the draws that are equivalent to the best tree."""
+
+        def shapes(trees: TreeBatch) -> list[bytes]:  # a cheap test that most draws fail
+            return canonical_keys(replace(trees, cut=np.zeros_like(trees.cut)))
+
+        shape = shapes(self.best_tree)[0]
+        alike = np.array([found == shape for found in shapes(self.trees)])
+        some = self.trees[alike]
+        keys = equivalence_keys(some, equivalent_cuts(some, self.rows.codes))
+        best = equivalence_keys(self.best_tree, self.best_cuts)[0]
+        return float(self.weights[alike] @ np.array([key == best for key in keys], dtype=float))
+
+    def most_probable(self, n_trees: int = 10) -> ProbableTrees:
+        """Return the most probable trees in order, each for all that part the rows alike.
+
+        The exact engine finds them among all trees, with their exact mass. The GFlowNet finds them
+        on its graph of row sets, as far as that is known, and among the drawn trees; the other
+        engines among the drawn trees. Their mass is exact, too, but relative to the evidence.
+
+        Parameters
+        ----------
+        n_trees : int
+            How many, from 1; there may be fewer.
+
+        Returns
+        -------
+        ProbableTrees
+            The trees, their probabilities, and how many hold a share of the posterior.
+
+        Examples
+        --------
+        >>> from dtgfn import infer
+        >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
+        ...                   engine="exact", max_depth=2)
+        >>> found = posterior.most_probable(3)
+        >>> found.probability.round(3).tolist(), found.n_holding(0.9)
+        ([0.987, 0.006, 0.006], 1)
+
+        """
+        n_trees = check_count("n_trees", n_trees, "give a whole number from 1")
+        source = self.solution if isinstance(self.solution, RankedTrees) else None
+        drawn, reward = self.trees, self.log_reward
+        weight = self.weights if len(drawn) else np.zeros(0)
+        also = stack_trees([self.best_tree, *([source.most_probable(n_trees)] if source else [])])
+        how = {"by_share": self.by_share, "middle": "given" not in self.diagnostics}
+        known = known_trees(drawn, reward, weight, self.rows, self.score, also=also, **how)
+        kept = slice(0, n_trees)
+        return ProbableTrees(
+            trees=trim(known.trees[kept]),
+            cuts=EquivalentCuts(*(cut[kept] for cut in known.cuts)),
+            probability=probabilities(known, math.nan if self.by_share else self.log_evidence)[
+                kept
+            ],
+            share=known.share[kept],
+            log_reward=known.log_reward[kept],
+            complete=self.is_exact,
+            rows=self.rows,
+            leaf=self.score.leaf,
+            binner=self.binner,
+            classes=self.classes if isinstance(self.score.leaf, DirichletLeaf) else None,
+        )
+
+    def to_frame(self, n_trees: int = 10) -> pandas.DataFrame:
+        """Return the most probable trees as a frame, one row per node.
+
+        Parameters
+        ----------
+        n_trees : int
+            How many trees, from 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            See ``ProbableTrees.to_frame``.
+
+        """
+        return self.most_probable(n_trees).to_frame()
 
 
 def sampled_posterior(
@@ -197,7 +402,7 @@ def sampled_posterior(
     column: Int32s,
     n_columns: int,
     engine: str,
-    best: tuple[TreeBatch, float] | None = None,
+    also_known: TreeBatch | None = None,
     log_z_floor: float = -math.inf,
     solution: TreeSource | None = None,
     diagnostics: dict[str, Any] | None = None,
@@ -205,20 +410,22 @@ def sampled_posterior(
 ) -> TreePosterior:
     """Estimate everything a posterior tells from weighted trees [B].
 
-    ``column`` [d] is the source column of each feature; ``best`` is the best tree seen anywhere (a
-    batch of one) and its log R, if that may not be among ``trees``; ``log_z_floor`` is what log Z
-    is known to be at least. An estimate of the evidence below what known trees add up to is
+    ``column`` [d] is the source column of each feature; ``also_known`` are trees met elsewhere that
+    may be the best and not be among ``trees``; ``log_z_floor`` is what log Z is known to be at
+    least. An estimate of the evidence below what known trees add up to is
     impossible: it is lifted there, which ``diagnostics["evidence_lifted"]`` tells, in nats.
     """
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     used = uses_columns(trees.feature, column, n_columns)
-    top = int(np.argmax(log_reward))
-    if best is None or log_reward[top] > best[1] + 1e-9 * abs(best[1]):  # more than rounding
-        best = trees[top : top + 1], float(log_reward[top])
-    floor = max(log_z_floor, _known_mass(trees, log_reward, best[1], score.temperature))
+    demanded = "given" in (diagnostics or {})
+    how = {"by_share": demanded or math.isnan(log_evidence), "middle": not demanded}
+    known = known_trees(trees, log_reward, weight, rows, score, also=also_known, **how)
+    floor = max(log_z_floor, _drawn_mass(trees, log_reward, score))
+    if not demanded:
+        floor = max(floor, float(known.log_mass.max()))
     diagnostics = dict(diagnostics or {})
-    if log_evidence < floor:
+    if log_evidence < floor - ROUNDING * max(1.0, abs(floor)):
         diagnostics["evidence_lifted"] = floor - log_evidence
         log_evidence_error = max(log_evidence_error, floor - log_evidence)
         log_evidence = floor
@@ -229,8 +436,9 @@ def sampled_posterior(
         log_weight=log_weight,
         log_evidence=log_evidence,
         log_evidence_error=log_evidence_error,
-        best_tree=best[0],
-        best_log_reward=best[1],
+        best_tree=trim(known.trees[:1]),
+        best_log_reward=float(known.log_reward[0]),
+        paper_tree=_highest(trees, log_reward, also_known, rows, score),
         column_inclusion=np.minimum(weight @ used, 1.0),
         size_probability=np.asarray(np.bincount(trees.n_splits, weights=weight), dtype=np.float64),
         rows=rows,
@@ -244,10 +452,26 @@ def sampled_posterior(
     return posterior
 
 
-def _known_mass(trees: TreeBatch, log_reward: Floats, best: float, temperature: float) -> float:
-    """Log of what distinct trees [B] add up to, and at least what the best one is."""
+def _drawn_mass(trees: TreeBatch, log_reward: Floats, score: Score) -> float:
+    """Log of what distinct trees [B] add up to, each for itself.
+
+    Their equivalents would make it a tighter bound, and bias the evidence of every small table.
+    """
     first, _ = distinct_trees(trees)
-    return max(float(logsumexp(log_reward[first] / temperature)), best / temperature)
+    return float(logsumexp(log_reward[first] / score.temperature))
+
+
+def _highest(
+    trees: TreeBatch, reward: Floats, also: TreeBatch | None, rows: Rows, score: Score
+) -> TreeBatch:
+    """The tree with the highest log R, a batch of one; of equals one that was drawn."""
+    top = int(np.argmax(reward))
+    if also is not None:
+        met = score_trees(also, rows, score)
+        best = int(np.argmax(met))
+        if met[best] > reward[top] + ROUNDING * abs(reward[top]):
+            return trim(also[best : best + 1])
+    return trim(trees[top : top + 1])
 
 
 def clip_rounding(shares: Floats, log_evidence: float) -> Floats:
@@ -263,6 +487,8 @@ def check_possible(posterior: TreePosterior) -> None:
     """Refuse to hand out what cannot be; nobody should ever see it, but a wrong answer is worse."""
     slack = ROUNDING * max(1.0, abs(posterior.log_evidence))
     best = posterior.best_log_reward / posterior.score.temperature
+    if not posterior.by_share:
+        best = posterior.best_log_mass
     elbo = posterior.diagnostics.get("elbo", -math.inf)
     shares = np.concatenate([posterior.column_inclusion, posterior.size_probability])
     wrong = {

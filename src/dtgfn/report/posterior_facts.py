@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN
 from dtgfn.evaluation import even_steps
 from dtgfn.explain.column_labels import split_rule, split_test
-from dtgfn.explain.tree_set import TreeSet, node_log_marginals, take_trees, tree_set_text
-from dtgfn.posterior.of_model import Posterior
-from dtgfn.posterior.prediction import tree_weights
-from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees, tally
-from dtgfn.trees.equivalent_cuts import (
-    EquivalentCuts,
-    equivalence_keys,
-    equivalent_cuts,
-    log_n_equivalent,
+from dtgfn.explain.tree_set import (
+    TreeSet,
+    node_log_marginals,
+    take_trees,
+    threshold_interval,
+    tree_set_text,
 )
+from dtgfn.posterior.of_model import Posterior
+from dtgfn.posterior.probable_trees import ProbableTrees
+from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
-from dtgfn.trees.score import PenaltyPrior, log_reward, merge_rows
+from dtgfn.trees.score import PenaltyPrior
 
 LEFT_OUT = ("verbose", "n_jobs", "warm_start", *OPTIONS_OF_ONE_RUN)  # of one run
 MOST_POINTS = 300
@@ -55,7 +52,6 @@ ENGINE_SENTENCES = {
     "smc": "Particles grew trees from the root down, resampled on the way; trees are drawn from "
     "all sweeps by weight.",
 }
-MOST_STEPS = 300_000_000  # rows times trees times levels that are looked at for variants
 
 
 def posterior_facts(model: Any) -> dict[str, Any]:
@@ -192,79 +188,43 @@ def _known(value: Any) -> float | None:
     return float(value) if number else None
 
 
-def probable_trees(model: Any, n_trees: int) -> list[dict[str, Any]]:
-    """Describe the most probable trees known, each with all its variants, the most probable first.
-
-    Trees whose thresholds part the training rows alike count as one: they have the same score, and
-    their number is known, so that the probability of all of them is, too. Shown is the posterior's
-    best tree where it is among them, else one with thresholds in the middle.
-    """
+def probable_trees(model: Any, found: ProbableTrees, n_trees: int) -> list[dict[str, Any]]:
+    """Describe the first of the most probable trees, each for all that part the rows alike."""
     posterior: TreePosterior = model.posterior_
-    rows = merge_rows(posterior.rows)
-    known, reward, share = _known_trees(posterior, model.weighting, len(rows.codes))
-    alike = equivalent_cuts(known, rows.codes)
-    groups: dict[bytes, list[int]] = {}
-    for b, key in enumerate(equivalence_keys(known, alike)):
-        groups.setdefault(key, []).append(b)
-    leaders = [group[0] for group in groups.values()]
-    log_mass = (reward / posterior.score.temperature + log_n_equivalent(alike))[leaders]
-    shares = np.array([share[group].sum() for group in groups.values()])
-    order = np.argsort(-log_mass, kind="stable")[:n_trees]
-    chosen = np.array(leaders)[order]
-    cuts = EquivalentCuts(*(cut[chosen] for cut in alike))
-    trees = _with_middle_cuts(known[chosen], cuts, chosen > 0)
-    marginal = node_log_marginals(posterior, trees)
+    trees, cuts = found.trees[:n_trees], found.cuts
+    marginal, n_alike = node_log_marginals(posterior, trees), found.n_equivalent
     described = []
-    for b, index in enumerate(chosen):
+    for b in range(len(trees)):
         one = take_trees(posterior, trees[b : b + 1])
         described.append(
             {
                 "rank": b + 1,
-                "best": bool(index == 0),
-                "probability": _probability(posterior, float(log_mass[order[b]])),
-                "relative": float(np.exp(log_mass[order[b]] - log_mass[order[0]])),
-                "share": float(shares[order[b]]),
-                "variants": plain_number(float(np.rint(np.exp(log_n_equivalent(alike)[index])))),
-                "log_reward": float(reward[index]),
+                "best": b == 0,
+                "probability": float(found.probability[b]),
+                "by_share": posterior.by_share,
+                "share": float(found.share[b]),
+                "variants": plain_number(float(n_alike[b])),
+                "log_reward": float(found.log_reward[b]),
                 "n_splits": int(trees.n_splits[b]),
                 "depth": int(trees.depth[b]),
                 "text": tree_set_text(one),
-                "nodes": tree_nodes(one, marginal[b], alike.first[index], alike.last[index]),
+                "nodes": tree_nodes(one, marginal[b], cuts.first[b], cuts.last[b]),
             }
         )
     return described
 
 
-def _known_trees(
-    posterior: TreePosterior, weighting: str, n_rows: int
-) -> tuple[TreeBatch, Floats, Floats]:
-    """Return the best tree and other distinct ones, their log R, and their share of the draws."""
-    first, share = tally(posterior.trees, tree_weights(posterior, weighting))
-    best = canonical_keys(posterior.best_tree)[0]
-    keys = canonical_keys(posterior.trees[first])
-    others = np.array([b for b, key in enumerate(keys) if key != best], dtype=np.int64)
-    most = max(MOST_STEPS // (n_rows * max(posterior.score.max_depth, 1)), 20)
-    order = np.argsort(-posterior.log_reward[first][others], kind="stable")
-    others = others[np.sort(order[:most])]
-    trees = stack_trees([posterior.best_tree, posterior.trees[first[others]]])
-    reward = log_reward(trees, merge_rows(posterior.rows), posterior.score)
-    of_best = sum(part for key, part in zip(keys, share, strict=True) if key == best)
-    return trees, reward, np.concatenate([[of_best], share[others]])
+def holding_sentence(found: ProbableTrees) -> str:
+    """Say how many trees it takes to hold half, and nine tenths, of the probability."""
+    half, most = found.n_holding(0.5), found.n_holding(0.9)
 
+    def said(n: int | None) -> str:
+        if n is None:
+            return f"more than the {len(found):,} that were looked at"
+        return f"the most probable {f'{n:,} trees' if n > 1 else 'tree alone'}"
 
-def _with_middle_cuts(
-    trees: TreeBatch, alike: EquivalentCuts, changed: npt.NDArray[np.bool_]
-) -> TreeBatch:
-    """Move the cuts of some of the trees to the middle of those that part the rows alike."""
-    middle = (alike.first + alike.last) // 2
-    return replace(trees, cut=np.where(changed[:, None], middle, trees.cut).astype(np.int32))
-
-
-def _probability(posterior: TreePosterior, log_mass: float) -> float | None:
-    """Posterior probability of log R^(1/temperature) by the evidence, if that is known."""
-    if math.isnan(posterior.log_evidence):
-        return None
-    return min(math.exp(log_mass - posterior.log_evidence), 1.0)
+    text = f"Half of the posterior's probability is held by {said(half)}"
+    return text + ("." if half is None else f", nine tenths by {said(most)}.")
 
 
 def tree_nodes(
@@ -289,7 +249,7 @@ def tree_nodes(
             "id": node,
             "parent": parent.get(node),
             **_split(chosen, node, log_marginal),
-            "alike": _alike(chosen, node, int(first[node]), int(last[node])),
+            "alike": threshold_interval(chosen, node, int(first[node]), int(last[node])),
             "rows": plain_number(float(chosen.rows[0, node])),
             "counts": None,
             "value": chosen.value[0, node].tolist(),
@@ -320,18 +280,6 @@ def _split(chosen: TreeSet, node: int, log_marginal: Floats) -> dict[str, Any]:
         "other": other,
         "gain": float(gain),
     }
-
-
-def _alike(chosen: TreeSet, node: int, first: int, last: int) -> list[float] | None:
-    """Smallest and largest threshold that parts the node's rows alike; None if there is but one."""
-    feature = int(chosen.trees.feature[0, node])
-    if feature < 0 or first == last:
-        return None
-    thresholds = chosen.binner.features[feature].thresholds
-    if len(thresholds) == 0:
-        return None
-    last = min(last, len(thresholds) - 1)  # behind the last one is what is missing
-    return [float(thresholds[min(first, last)]), float(thresholds[last])] if first < last else None
 
 
 def _vote(chosen: TreeSet, node: int) -> str:

@@ -25,6 +25,7 @@ from dtgfn.evaluation import check_lengths, evaluate, read_truth
 from dtgfn.explain.column_importance import co_occurrence, importances
 from dtgfn.explain.column_labels import describe_columns
 from dtgfn.posterior.of_model import as_posterior
+from dtgfn.posterior.probable_trees import ProbableTrees
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.report.detector_facts import (
@@ -47,6 +48,7 @@ from dtgfn.report.explorer import (
 )
 from dtgfn.report.page import render_page
 from dtgfn.report.posterior_facts import (
+    holding_sentence,
     plain_number,
     posterior_facts,
     probable_trees,
@@ -57,6 +59,7 @@ from dtgfn.trees.leaf_models import NormalLeaf
 
 MOST_IMPORTANT = 30
 MOST_TOGETHER = 15
+LOOKED_AT = 1000  # trees, to tell how many hold most of the probability
 MOST_LABELS = 40  # of a confusion table
 MOST_VALUES = 50  # columns of an example row; beyond, only those that the forest asks for
 # Bytes of JSON: with its styles and scripts the page must stay below three megabytes.
@@ -173,14 +176,15 @@ def _posterior_report(
 ) -> dict[str, Any]:
     posterior = as_posterior(model)
     examples, held_out = _examples(model, X, y)
-    ranked = importances(model)
+    ranked, found = importances(model), posterior.most_probable(max(n_trees, LOOKED_AT))
     report = {
         **headline(model, title),
         "fit": posterior_facts(model),
         "columns": describe_columns(model.binner_),
         "trust": verdict(posterior),
         "history": training_curves(posterior),
-        "trees": _trees(model, n_trees),
+        "trees": _trees(model, found, n_trees),
+        "holding": holding_sentence(found),
         "sizes": _sizes(posterior),
         "importances": _importances(ranked),
         "n_importances": len(ranked),
@@ -260,7 +264,8 @@ def headline(model: Any, title: str | None) -> dict[str, Any]:
 def _examples(model: PosteriorEstimator, X: Any, y: Any) -> tuple[Examples, dict[str, Any] | None]:
     """Rows to show, and the scores of held-out rows if their targets are known."""
     if X is None:
-        return typical_examples(model.posterior_), None
+        kept = getattr(model, "held_out_", None)  # by ``dtgfn fit --test-size``
+        return typical_examples(model.posterior_), shorter_confusion(kept) if kept else None
     unsure = model.predict_uncertainty(X).total  # type: ignore[attr-defined]
     examples = held_out_examples(model.binner_, *_table_and_truth(model, X, y), unsure)
     return examples, None if y is None else shorter_confusion(evaluate(model, X, y))
@@ -301,9 +306,9 @@ def n_bytes(value: Any) -> int:
     return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
 
 
-def _trees(model: PosteriorEstimator, n_trees: int) -> list[dict[str, Any]]:
+def _trees(model: PosteriorEstimator, found: ProbableTrees, n_trees: int) -> list[dict[str, Any]]:
     """Return the most probable trees that fit; those of very many classes in fewer digits."""
-    trees = probable_trees(model, n_trees)
+    trees = probable_trees(model, found, n_trees)
     if n_bytes(trees[0]) > TREE_BYTES:
         for node in (node for tree in trees for node in tree["nodes"]):
             node["value"] = [plain_number(round(value, 2)) for value in node["value"]]

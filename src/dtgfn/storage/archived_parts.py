@@ -18,7 +18,7 @@ from dtgfn.data.targets import MAX_CLASSES, MAX_WEIGHT
 from dtgfn.posterior.of_model import Posterior
 from dtgfn.trees.batch import TreeBatch, check_trees, trim
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, check_targets
-from dtgfn.trees.score import Rows, merge_rows
+from dtgfn.trees.score import LeftOutRows, Rows, merge_rows
 
 LEAVES: dict[str, type] = {"dirichlet": DirichletLeaf, "normal": NormalLeaf}
 TREE_ARRAYS = {"feature": 2, "cut": 2, "left": 2, "n_nodes": 1}  # and how many axes each has
@@ -51,7 +51,9 @@ def shared_meta(posterior: Posterior) -> dict[str, Any]:
 
 
 def shared_arrays(posterior: Posterior) -> Arrays:
-    """Return the training rows of any posterior, equal ones merged."""
+    """Return the training rows of any posterior, equal ones merged; none that were left out."""
+    if isinstance(posterior.rows, LeftOutRows):
+        return {}
     rows = merge_rows(posterior.rows)
     return {"rows.codes": rows.codes, "rows.target": rows.target, "rows.weight": rows.weight}
 

@@ -24,6 +24,7 @@ from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.storage.archived_parts import Arrays
 from dtgfn.storage.detector_archive import detector_to_arrays, detector_to_meta, restore_detector
+from dtgfn.storage.held_out import held_out_from, held_out_to_meta
 from dtgfn.storage.limits import check_draws
 from dtgfn.storage.posterior_archive import posterior_from, posterior_to_arrays, posterior_to_meta
 from dtgfn.storage.sum_archive import SUMS, sums_from, sums_to_arrays, sums_to_meta
@@ -31,7 +32,9 @@ from dtgfn.storage.sum_archive import SUMS, sums_from, sums_to_arrays, sums_to_m
 Estimator = PosteriorEstimator | DTGFNAnomalyDetector
 
 KIND = "dtgfn-model"
-VERSION = 2  # 1 knew leaves of classes only
+# 1 knew leaves of classes only; 2 had one best tree, and the training rows in every file.
+VERSION = 3
+OLDEST = 2  # from this one on, every format stays readable: tests/storage/formats has one of each
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.__name__: kind for kind in (DTGFNClassifier, DTGFNRegressor, DTGFNAnomalyDetector)
 }
@@ -53,13 +56,15 @@ MOVED = {
 }
 
 
-def save(model: Estimator, path: str | Path) -> None:
+def save(model: Estimator, path: str | Path, rows: bool = True) -> None:
     """Write a fitted estimator to one file, complete or not at all.
 
     The file is read back before it takes the place of an older one.
 
-    The file holds the coded training rows (predictions need them), never raw values, and the
-    sampled trees; a GFlowNet's policy is not kept (see its ``checkpoint``).
+    The file holds the coded training rows (never raw values) and the sampled trees; a GFlowNet's
+    policy is not kept (see its ``checkpoint``). Sums of trees can be kept without the rows: what
+    then needs them (importances, dependence, Shapley values, a report, a class prior, more rows)
+    refuses. Leaves of single trees, bags and detectors are made of the rows; those need them.
 
     Parameters
     ----------
@@ -67,6 +72,8 @@ def save(model: Estimator, path: str | Path) -> None:
         Fitted.
     path : str or path
         File to write, or to replace.
+    rows : bool
+        False leaves the coded training rows out.
 
     Examples
     --------
@@ -80,6 +87,7 @@ def save(model: Estimator, path: str | Path) -> None:
 
     """
     check_is_fitted(model)
+    check_flag("rows", rows)
     kind = type(model).__name__
     if ESTIMATORS.get(kind) is not type(model):
         raise StorageError(f"A {kind} cannot be saved; only {listing(ESTIMATORS)} can.")
@@ -89,6 +97,7 @@ def save(model: Estimator, path: str | Path) -> None:
         "estimator": kind,
         "params": _params_to_json(model.get_params(deep=False)),
         "feature_names": None if names is None else [str(name) for name in names],
+        "held_out": held_out_to_meta(getattr(model, "held_out_", None)),
     }
     if isinstance(model, DTGFNAnomalyDetector):
         meta, arrays = meta | detector_to_meta(model), detector_to_arrays(model)
@@ -97,7 +106,19 @@ def save(model: Estimator, path: str | Path) -> None:
     else:
         meta |= posterior_to_meta(model.posterior_)
         arrays = posterior_to_arrays(model.posterior_)
+    if not rows:
+        arrays = _without_rows(arrays)
     write_archive(path, KIND, VERSION, meta, arrays, check=_model_of)
+
+
+def _without_rows(arrays: Arrays) -> Arrays:
+    """Leave the training rows out, where predictions can do without."""
+    if "summed.value" not in arrays:
+        raise StorageError(
+            "rows=False is for sums of trees, whose leaves hold numbers; those of single trees, "
+            "bags and detectors are made of the training rows, so save such a model with its rows."
+        )
+    return {name: array for name, array in arrays.items() if not name.startswith("rows.")}
 
 
 def _params_to_json(params: dict[str, Any]) -> dict[str, Any]:
@@ -226,6 +247,10 @@ def _model_of(contents: Contents) -> Estimator:
 
 def _model_from(contents: Contents) -> Estimator:
     meta, arrays = contents.meta, contents.arrays
+    if contents.version < OLDEST:
+        raise ValueError(
+            f"it is of format {contents.version}, which no release wrote; fit the model again"
+        )
     check_choice("its estimator", meta["estimator"], tuple(ESTIMATORS))
     kind = ESTIMATORS[meta["estimator"]]
     model = kind(**_params_from_json(dict(meta["params"]), kind))
@@ -234,6 +259,8 @@ def _model_from(contents: Contents) -> Estimator:
         model.n_features_in_ = len(model.background_.binner.columns)
     else:
         _restore_posterior(model, meta, arrays)
+    if meta.get("held_out") is not None:
+        model.held_out_ = held_out_from(meta["held_out"])
     if meta["feature_names"] is not None:
         names = meta["feature_names"]
         if names != list(model.binner_.column_names):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 import numpy as np
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_choice
+from dtgfn._support.parallel import count_threads
 from dtgfn.data.binner_dict import binner_from_dict
 from dtgfn.data.binning import Binner
 from dtgfn.engines.exact.engine import ExactSolution
@@ -68,6 +68,7 @@ def posterior_to_arrays(posterior: TreePosterior) -> Arrays:
     }
     arrays |= trees_to_arrays("trees", posterior.trees)
     arrays |= trees_to_arrays("best", posterior.best_tree)
+    arrays |= trees_to_arrays("paper", posterior.paper_tree)
     if posterior.is_bagged:
         arrays["bags.bag"] = cast(Bags, posterior.solution).bag
         arrays["bags.sharpness"] = np.array([posterior.sharpness])
@@ -97,20 +98,20 @@ def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
     score = _score_from_dict(meta["score"])
     classes = classes_from(meta, score.leaf)
     rows = rows_from(arrays, binner, score.leaf)
-    trees, best = _all_trees_from(arrays, binner, rows, score)
+    trees, best, paper = _all_trees_from(arrays, binner, rows, score)
     n_columns = len(binner.columns)
     engine = meta["engine"]
     check_choice("engine", engine, tuple(ENGINE_HOMES))
     solution: TreeSource | None = None
     if "bags.bag" in arrays:
         solution = _bags_from(arrays, trees, rows, score)
-    elif engine == "exact":
+    elif engine == "exact" and "given" not in dict_of(meta["diagnostics"]):
         column = np.asarray(binner.feature_column, dtype=np.int32)
         check_exact(rows, score.leaf)
         solution = _solution_from(arrays, make_problem(rows, score, column, n_columns))
     log_reward, log_weight = (_logs_of(arrays, n, len(trees)) for n in ("log_reward", "log_weight"))
     most_splits = min(2**score.max_depth, len(rows.target))
-    return TreePosterior(
+    posterior = TreePosterior(
         trees=trees,
         log_reward=log_reward,
         log_prob=_logs_of(arrays, "log_prob", len(trees), unknown=True),
@@ -119,6 +120,7 @@ def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
         log_evidence_error=_number(meta["log_evidence_error"]),
         best_tree=best,
         best_log_reward=finite(meta["best_log_reward"]),
+        paper_tree=paper,
         column_inclusion=_shares_of(arrays, "column_inclusion", n_columns, n_columns),
         size_probability=_shares_of(arrays, "size_probability", 1, most_splits),
         rows=rows,
@@ -130,22 +132,27 @@ def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
         diagnostics=dict_of(meta["diagnostics"]),
         history=[dict_of(entry) for entry in meta["history"]],
     )
+    if "paper.feature" in arrays:
+        return posterior
+    top = posterior.most_probable(1)  # files of format 2 keep the paper's tree as the best
+    return replace(posterior, best_tree=top.trees, best_log_reward=float(top.log_reward[0]))
 
 
 def _all_trees_from(
     arrays: Arrays, binner: Binner, rows: Rows, score: Score
-) -> tuple[TreeBatch, TreeBatch]:
-    """Return the sampled trees and the best one."""
-    trees, best = (
-        trees_from(arrays, name, binner.n_cuts, score.max_depth) for name in ("trees", "best")
+) -> tuple[TreeBatch, TreeBatch, TreeBatch]:
+    """Return the sampled trees, the most probable one and the paper's."""
+    trees, best, paper = (
+        trees_from(arrays, name, binner.n_cuts, score.max_depth)
+        for name in ("trees", "best", "paper" if "paper.feature" in arrays else "best")
     )
-    if len(best) != 1:
+    if len(best) != 1 or len(paper) != 1:
         raise ValueError("it has no best tree")
-    widest = max(batch.feature.shape[1] for batch in (trees, best))
+    widest = max(batch.feature.shape[1] for batch in (trees, best, paper))
     if (widest + 1) // 2 > len(rows.target):  # a leaf has a row
         raise ValueError("a tree has more leaves than there are training rows")
     check_forest(trees, rows, score.leaf, score.max_depth)
-    return trees, best
+    return trees, best, paper
 
 
 def _logs_of(arrays: Arrays, name: str, n_trees: int, unknown: bool = False) -> Floats:
@@ -201,7 +208,7 @@ def _solution_from(arrays: Arrays, problem: Problem) -> ExactSolution:
         support.append(_support_from(arrays, f"support.{len(support)}.", problem))
     check_support(problem, support)
     check_pairs(problem, support[-1].bits, problem.score.max_depth - (len(support) - 1))
-    return ExactSolution(problem, support, affordable_threads(problem, os.cpu_count() or 1))
+    return ExactSolution(problem, support, affordable_threads(problem, count_threads(None)))
 
 
 def _support_from(arrays: Arrays, prefix: str, problem: Problem) -> SupportLevel:

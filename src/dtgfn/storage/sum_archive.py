@@ -28,6 +28,7 @@ from dtgfn.storage.archived_parts import (
 from dtgfn.storage.limits import check_bytes
 from dtgfn.trees.batch import MAX_DEPTH
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
+from dtgfn.trees.score import LeftOutRows
 from dtgfn.trees.summed_trees import ROWS_AT_ONCE, SummedTrees
 
 SUMS = "sums"  # what the meta data name as the engine
@@ -80,7 +81,7 @@ def sums_from(meta: dict[str, Any], arrays: Arrays) -> SumPosterior:
         leaf_scale=_variances_of(arrays, "leaf_scale", summed.n_draws),
         offset=offset,
         leaf=leaf,
-        rows=rows_from(arrays, binner, leaf),
+        rows=rows_from(arrays, binner, leaf) if "rows.codes" in arrays else LeftOutRows(),
         column=np.asarray(binner.feature_column, dtype=np.int32),
         n_columns=len(binner.columns),
         binner=binner,

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Bools, Codes, Floats, Int32s, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import run_serial
 from dtgfn.data.binning import as_codes
 from dtgfn.trees.leaf_models import LeafModel, add_row, check_targets

@@ -8,11 +8,12 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cfunc, njit, types
+from numba import cfunc, types
 from numba.core.errors import NumbaError
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_integer
+from dtgfn._support.compiled import njit
 from dtgfn.trees.leaf_models import FUNCTIONS, LeafFunctions
 
 ARRAY = types.float64[::1]

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, UInt32s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Threads
 from dtgfn.data.binning import as_codes
 from dtgfn.trees.batch import TreeBatch

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from numba.extending import overload
 from scipy.special import gammaln
 
 from dtgfn._support.arrays import Floats, Int64s
 from dtgfn._support.checks import check_range
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.data.targets import MAX_CLASSES
 
 MOST_TABULATED = 10_000_000
@@ -211,7 +211,7 @@ def _add_number(sums: Floats, target: float, weight: float, leaf: NormalTerms) -
     sums[2] += weight * target * target
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def posterior_spread(sums: Floats, leaf: NormalTerms) -> float:
     """Spread of the variance's inverse gamma given the rows; rounding cannot make it shrink."""
     squares = sums[2] - sums[1] * sums[1] / (leaf.strength + sums[0])
@@ -400,12 +400,20 @@ def fit_dirichlet(leaf: DirichletLeaf, classes: npt.NDArray[Any]) -> DirichletLe
 
 def fit_normal(leaf: NormalLeaf, y: Floats, weight: Floats) -> NormalLeaf:
     """Return the leaf model for numbers of this mean and standard deviation."""
+    check_normal(leaf)
+    location = float(np.average(y, weights=weight))
+    scale = float(np.sqrt(np.average((y - location) ** 2, weights=weight)))
+    return replace(leaf, **normal_units(location, scale))
+
+
+def check_normal(leaf: NormalLeaf) -> None:
+    """Refuse a prior that is out of range."""
     check_range("mean_strength", leaf.strength, 1e-6, 1e6)
     check_range("noise_shape", leaf.shape, 1.001, 1e6)
     check_range("noise_spread", leaf.spread, 1e-12, 1e12)
-    location = float(np.average(y, weights=weight))
-    scale = float(np.sqrt(np.average((y - location) ** 2, weights=weight)))
-    # A target that hardly varies has no scale of its own.
-    if not scale > 1e-12 * max(abs(location), 1e-300):
-        scale = 1.0
-    return replace(leaf, location=location, scale=scale)
+
+
+def normal_units(location: float, scale: float) -> dict[str, float]:
+    """Location and scale; a target that hardly varies has no scale of its own."""
+    varies = scale > 1e-12 * max(abs(location), 1e-300)
+    return {"location": location, "scale": scale if varies else 1.0}

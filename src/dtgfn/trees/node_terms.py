@@ -10,14 +10,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.trees.leaf_models import add_row, log_marginal
 from dtgfn.trees.score import Rows, Score, merge_rows
-
-# For functions that only compiled code calls: a door to Python would take long to compile.
-INNER: dict[str, Any] = {"cache": True, "nogil": True, "no_cpython_wrapper": True}
 
 
 class NodeTable(NamedTuple):
@@ -91,7 +88,7 @@ def varies(order: Int32s, begin: int, end: int, table: NodeTable) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def code_ranges(order: Int32s, begin: int, end: int, table: NodeTable, ranges: Int32s) -> int:
     """Write lowest and highest code [2, F] of a segment; return the number of varying features.
 
@@ -110,7 +107,7 @@ def code_ranges(order: Int32s, begin: int, end: int, table: NodeTable, ranges: I
     return n_varying
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def partition_rows(order: Int32s, begin: int, end: int, codes: Codes, cut: int) -> int:
     """Bring rows with ``codes`` [P] <= cut to the front; return where the others begin."""
     middle = begin
@@ -131,7 +128,7 @@ def stop_term(log_m: float, depth: int, can_split: bool, table: NodeTable) -> fl
     return log_m + table.log_stop[depth]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def split_term(depth: int, n_varying: int, n_cuts: int, table: NodeTable) -> float:
     """log_split, and - log(varying features) - log(valid cuts) where rules are uniform."""
     if table.uniform_rules:

@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats, Int32s
 from dtgfn._support.checks import check_integer, check_range
 from dtgfn._support.parallel import run_serial
-from dtgfn.data.binning import distinct_codes
+from dtgfn.data.equal_rows import distinct_coded
 from dtgfn.trees.batch import (
     MAX_DEPTH,
     TreeBatch,
@@ -31,8 +32,11 @@ from dtgfn.trees.batch import (
     node_sums,
 )
 from dtgfn.trees.leaf_models import LeafModel, log_marginals
+from dtgfn.trees.shared_sums import shared_leaf_sums
 
 PIECE = 3_000_000  # rows times trees that are scored at once: a tenth of a second
+SHARED = 20_000_000  # rows times trees from which on paths are shared
+SUMS_AT_ONCE = 20_000_000  # of nodes of trees, then
 SplitPenalty = str | float | tuple[str, float, float]
 
 
@@ -56,10 +60,29 @@ class Rows:
             )
 
 
+class RowsLeftOutError(ValueError):
+    """Raised by what needs training rows that a model file was written without."""
+
+
+class LeftOutRows(Rows):
+    """Training rows that a model file was written without: whoever asks for them is refused."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("codes", "target", "weight"):
+            raise RowsLeftOutError(
+                "This model was saved without its training rows (rows=False), which this needs; "
+                "predictions, their intervals and exports need none: for the rest save the model "
+                "with its rows."
+            )
+        return object.__getattribute__(self, name)
+
+
 def merge_rows(rows: Rows) -> Rows:
     """Merge rows that are equal in codes and target: no tree can tell them apart."""
-    words = np.ascontiguousarray(rows.target).view(np.uint16).reshape(len(rows.target), -1)
-    first, member = distinct_codes(np.hstack([rows.codes, words]))
+    first, member = distinct_coded(rows.codes, rows.target)
     weight = np.zeros(len(first))
     np.add.at(weight, member, rows.weight)
     return Rows(rows.codes[first], rows.target[first], weight)
@@ -244,9 +267,16 @@ def log_reward(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """
     first, member = distinct_trees(trees)  # draws of a narrow posterior are often equal
     reward, size = np.empty(len(first)), max(PIECE // max(len(rows.target), 1), 1)
+    add_up = node_sums
+    if len(first) * len(rows.target) >= SHARED:
+        add_up, size = (
+            shared_leaf_sums,
+            SUMS_AT_ONCE // (trees.feature.shape[1] * score.leaf.n_sums),
+        )
+        size = max(size, 1)
     for start in range(0, len(first), size):
         some = trees[first[start : start + size]]
-        sums, n_rows = node_sums(some, rows.codes, rows.target, rows.weight, score.leaf)
+        sums, n_rows = add_up(some, rows.codes, rows.target, rows.weight, score.leaf)
         value = _leaf_sum(some, sums, score) + _prior_sum(some, rows, n_rows, score)
         reward[start : start + size] = value
     return np.asarray(reward[member])

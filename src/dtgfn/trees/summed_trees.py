@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn._support.parallel import Threads
 from dtgfn.data.binning import as_codes
 from dtgfn.trees.batch import TreeBatch, trim
@@ -164,7 +164,7 @@ def write_answers(
             answer[b, answers] = value[b, node]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def add_small(fast: FastSums, columns: Codes, out: Floats, n: int) -> None:
     """Add the small trees to out [K x S, R] for the first n rows of codes [d, R]."""
     for a in range(fast.owner.shape[0]):

@@ -160,5 +160,5 @@ def test_the_budget_holds_where_the_root_is_all_there_is():
 def test_deep_problems_with_few_sets_are_not_refused():
     deep, shallow = infer("iris", 9, 8, time_budget=None), infer("iris", 9, 4)
     assert deep.log_evidence > shallow.log_evidence  # a sum over more trees
-    assert deep.best_log_reward >= shallow.best_log_reward
+    assert deep.best_log_mass >= shallow.best_log_mass
     assert infer("iris", 9, 8).log_evidence == pytest.approx(deep.log_evidence, rel=1e-12)

@@ -93,7 +93,7 @@ def check_against(truth: Enumeration, posterior: TreePosterior, queries: np.ndar
     np.testing.assert_allclose(reward, truth.log_rewards, **close)
     probability = np.exp(reward / case.temperature - posterior.log_evidence)
     np.testing.assert_allclose(probability, truth.probability, **close)
-    assert posterior.best_log_reward == pytest.approx(truth.best_log_reward, rel=1e-9, abs=1e-9)
+    assert posterior.best_log_mass == pytest.approx(truth.best_log_mass, rel=1e-9, abs=1e-9)
     best = log_reward(posterior.best_tree, case.rows, case.score)
     assert best == pytest.approx([posterior.best_log_reward], rel=1e-12)
     size = np.zeros(max(len(truth.size_probability), len(posterior.size_probability)))
@@ -184,7 +184,7 @@ def test_table_and_formula_give_the_same_posterior(max_depth, monkeypatch):
     assert not by_formula.solution.problem.two_levels_at_once
     close = {"rtol": 1e-10, "atol": 1e-10}
     assert by_table.log_evidence == pytest.approx(by_formula.log_evidence, rel=1e-12)
-    assert by_table.best_log_reward == pytest.approx(by_formula.best_log_reward, rel=1e-12)
+    assert by_table.best_log_mass == pytest.approx(by_formula.best_log_mass, rel=1e-12)
     np.testing.assert_allclose(by_table.size_probability, by_formula.size_probability, **close)
     np.testing.assert_allclose(by_table.column_inclusion, by_formula.column_inclusion, **close)
     queries = new_rows(rng, case)
@@ -238,7 +238,7 @@ def test_weighted_rows_equal_repeated_rows(prior, max_depth):
     a, b = infer(weighted), infer(repeated)
     queries = new_rows(rng, weighted)
     assert a.log_evidence == pytest.approx(b.log_evidence, rel=1e-12)
-    assert a.best_log_reward == pytest.approx(b.best_log_reward, rel=1e-12)
+    assert a.best_log_mass == pytest.approx(b.best_log_mass, rel=1e-12)
     np.testing.assert_allclose(a.solution.average(queries), b.solution.average(queries), atol=1e-10)
 
 

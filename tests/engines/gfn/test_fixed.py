@@ -13,6 +13,7 @@ from enumeration import LEAF, Case, Enumeration, depth, from_batch, n_splits, to
 from hypothesis import given
 from hypothesis import strategies as st
 from keyword_engines import infer_exact
+from masses import log_mass
 from scipy.special import logsumexp
 from thoroughness import diagonal, examples
 
@@ -25,7 +26,8 @@ from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES, Residuals
 from dtgfn.engines.gfn.settings import Checkpoint, make_settings
 from dtgfn.engines.gfn.state import start_state
 from dtgfn.engines.gfn.trainer import step, train
-from dtgfn.engines.rowsets.partial.graph import WIDEST_PAIRED, PartialGraph, known_nodes
+from dtgfn.engines.rowsets.partial.graph import WIDEST_PAIRED, PartialGraph
+from dtgfn.engines.rowsets.partial.levels import known_nodes
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.trees.batch import TreeBatch, canonical_keys, check_trees, empty_batch
@@ -169,7 +171,7 @@ def test_a_choice_follows_its_flows_for_every_node_of_a_batch():
     level = sampler.graph.levels[1]
     known = np.flatnonzero(~np.isnan(level.flow[: len(level)]))[:4]
     nodes = np.tile(known, 5000)
-    given = (level.start, level.n_cuts, level.cuts, level.stop, level.flow)
+    given = (level.start, level.n_cuts, level.cuts, level.stop, level.rest, level.flow)
     uniform = np.random.default_rng(1).random((nodes.size, 2))
     chosen = choose_cuts(nodes, np.argsort(nodes, kind="stable"), *given, 0.0, uniform)
     for node in known:
@@ -205,15 +207,17 @@ class Twin:
         return value / self.case.temperature
 
     def values(self, rows: tuple[int, ...], at: int, levels: int) -> tuple[float, float]:
-        """Log Z and best log weight with so many levels left."""
+        """Log Z and the best log weight, equal cuts together, with so many levels left."""
         if (rows, at, levels) not in self._z:
             z, best = [self.stop(rows, at)], self.stop(rows, at)
+            together: dict[tuple, int] = {}
             for feature, cut in self.every.valid_splits(rows) if levels else ():
                 sides = self.every.sides(rows, feature, cut)
                 prior = self.every.log_split(rows, feature, at) / self.case.temperature
                 below = [self.values(side, at + 1, levels - 1) for side in sides]
                 z.append(prior + below[0][0] + below[1][0])
-                best = max(best, prior + below[0][1] + below[1][1])
+                alike = together[feature, sides] = together.get((feature, sides), 0) + 1
+                best = max(best, math.log(alike) + prior + below[0][1] + below[1][1])
             self._z[rows, at, levels] = float(logsumexp(z)), best
         return self._z[rows, at, levels]
 
@@ -330,8 +334,8 @@ def test_a_table_is_looked_at_until_everything_is_exact(case, exact_tails, n_sco
     twin.check_all_cuts()
     twin.check_all_flows()
     assert sampler.log_z.item() == pytest.approx(root.flow[0], rel=1e-6)
-    best = log_reward(sampler.best_known()[0], case.rows, case.score)[0]
-    assert best == pytest.approx(sampler.best_log_reward, rel=1e-9, abs=1e-9)
+    best = log_mass(sampler.best_known(), case.rows, case.score)
+    assert best == pytest.approx(sampler.best_log_mass, rel=1e-9, abs=1e-9)
     answer = infer_exact(
         case.rows,
         case.score,
@@ -340,7 +344,7 @@ def test_a_table_is_looked_at_until_everything_is_exact(case, exact_tails, n_sco
         n_trees=5,
         random_state=0,
     )
-    assert answer.best_log_reward == pytest.approx(best, rel=1e-9, abs=1e-9)
+    assert answer.best_log_mass == pytest.approx(best, rel=1e-9, abs=1e-9)
     assert root.flow[0] == pytest.approx(answer.log_evidence, rel=1e-9, abs=1e-9)
     np.testing.assert_allclose(sampler.log_prob(answer.trees), answer.log_prob, atol=1e-7)
     draws = sampler.draw(10, rng)
@@ -370,9 +374,9 @@ def test_the_exact_policy_is_the_posterior(name):
         np.exp(sampler.log_prob(to_batch(truth(name).trees))), truth(name).probability, atol=1e-12
     )
     assert sampler.graph.levels[0].flow[0] == pytest.approx(truth(name).log_z, abs=1e-9)
-    assert sampler.best_log_reward == pytest.approx(truth(name).best_log_reward, abs=1e-9)
-    best = log_reward(sampler.best_known()[0], CASES[name][0].rows, CASES[name][0].score)
-    assert best == pytest.approx([truth(name).best_log_reward], abs=1e-9)
+    assert sampler.best_log_mass == pytest.approx(truth(name).best_log_mass, abs=1e-9)
+    best = truth(name).parting(from_batch(sampler.best_known(), 0))
+    assert truth(name).log_masses[best] == pytest.approx(truth(name).best_log_mass, abs=1e-9)
 
 
 def test_open_mass_falls_from_one_to_zero_and_never_lies():
@@ -772,8 +776,8 @@ def test_the_best_tree_leaves_the_graph_as_usable_as_it_was():
     case = hard_case(max_depth=5)
     for remember in (True, False):
         sampler = make(case, remember=remember, n_scouts=0)
-        best = log_reward(sampler.best_known()[0], case.rows, case.score)[0]
-        assert best >= sampler.best_log_reward - 1e-4
+        best = log_mass(sampler.best_known(), case.rows, case.score)
+        assert best >= sampler.best_log_mass - 1e-4
         for level in sampler.graph.levels[:-1]:
             n = len(level)
             assert ((level.start[:n] < 0) == np.isnan(level.flow[:n])).all()

@@ -84,18 +84,18 @@ def measure(cell: Cell) -> Metrics:
     }
     ensemble = fit_paper(rows, cell.seed, **{**cell.settings, **changes})
     posterior, X = as_posterior(ensemble.model), data.X[test]
-    tree = class_scores(ensemble.model.predict_proba(X, "best"), data.y[test])
+    tree = class_scores(ensemble.model.predict_proba(X, "paper"), data.y[test])
     average = class_scores(ensemble.predict_proba(X), data.y[test])
     return {
         **average,
         **{f"tree_{name}": value for name, value in tree.items()},
         "size": ensemble.size(),
         "weighted_size": _weighted_size(posterior),
-        "tree_size": float(posterior.best_tree.n_nodes[0]),
+        "tree_size": float(posterior.paper_tree.n_nodes[0]),
         "log_evidence": posterior.log_evidence,
         "log_z": posterior.diagnostics["log_z"],
         "elbo": posterior.diagnostics["elbo"],
-        "best_log_reward": posterior.best_log_reward,
+        "best_log_reward": float(posterior.log_reward.max()),
     }
 
 

@@ -11,13 +11,14 @@ from dtgfn._support.arrays import Floats
 from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.estimators import DTGFNClassifier
 from dtgfn.posterior.of_model import as_posterior
+from dtgfn.posterior.prediction import one_tree
 from dtgfn_bench.contract import Method, TrainingRows
 from dtgfn_bench.seen_classes import spread
 
 
 @dataclass(frozen=True)
 class FittedEstimator:
-    """A fitted estimator, read as the average of its trees or (``tree="best"``) as one tree."""
+    """A fitted estimator, read as the average of its trees or, by its name, as one tree."""
 
     model: DTGFNClassifier
     n_classes: int
@@ -30,8 +31,8 @@ class FittedEstimator:
 
     def size(self) -> float:
         """Nodes of the one tree, or the mean: the posterior's, or of the trees that were drawn."""
-        if self.tree == "best":
-            return float(self.model.best_tree_.n_nodes[0])
+        if self.tree is not None:
+            return float(one_tree(as_posterior(self.model), self.tree).n_nodes[0])
         if self.model.weighting == "importance":
             return 2.0 * self.model.posterior_.mean_splits + 1.0
         return float(as_posterior(self.model).trees.n_nodes.mean())
@@ -58,14 +59,12 @@ def fit_default(
 def fit_paper(
     rows: TrainingRows, seed: int, *, tree: str | None = None, **parameters: Any
 ) -> FittedEstimator:
-    """Fit ``DTGFNClassifier.paper(**parameters)``; the best tree is the best of those drawn."""
+    """Fit ``DTGFNClassifier.paper(**parameters)``; its best tree is the best of those drawn."""
     model = DTGFNClassifier.paper(n_jobs=1, random_state=seed, **_with_options(parameters))
-    fitted = fit_estimator(model, rows, tree)
+    fitted = fit_estimator(model, rows, None if tree is None else "paper")
     found = as_posterior(model)
     top = int(found.log_reward.argmax())
-    model.posterior_ = replace(  # training may have met a better one
-        found, best_tree=found.trees[[top]], best_log_reward=float(found.log_reward[top])
-    )
+    model.posterior_ = replace(found, paper_tree=found.trees[[top]])  # training may know better
     return fitted
 
 

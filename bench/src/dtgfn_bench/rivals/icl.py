@@ -64,11 +64,14 @@ def _pair_of_networks(d: int, width: int) -> nn.ModuleList:
     return nn.ModuleList([rest, window])
 
 
+def _unit(z: Tensor, dim: int) -> Tensor:
+    """Vectors of length one along a dimension; torch's own norm takes a third of all the time."""
+    return z * z.square().sum(dim=dim, keepdim=True).clamp_min(1e-24).rsqrt()
+
+
 def matching_loss(rest: Tensor, window: Tensor) -> Tensor:
     """InfoNCE [n] of embeddings [n, m, u]: rests find their windows among a row's m."""
-    from torch.nn.functional import normalize
-
-    rest, window = (normalize(normalize(z, dim=1), dim=2) for z in (rest, window))
+    rest, window = (_unit(_unit(z, dim=1), dim=2) for z in (rest, window))
     likeness = rest @ window.transpose(1, 2) / TEMPERATURE
     return -likeness.log_softmax(dim=2).diagonal(dim1=1, dim2=2).mean(dim=1)
 
@@ -95,7 +98,7 @@ def train(X: Tensor, order: Int64s, epochs: int, batch: int) -> Matcher:
     width = window_width(d)
     inside, outside = windows(d, width)
     networks = _pair_of_networks(d, width)
-    optimiser = torch.optim.Adam(networks.parameters(), lr=1e-3)
+    optimiser = torch.optim.Adam(networks.parameters(), lr=1e-3, fused=True)
     matcher = Matcher(networks, order[inside], order[outside])
     n_batches = ceil(len(X) / batch)
     enough = 1e-3 if d <= 40 else 1e-2
@@ -165,6 +168,6 @@ METHODS: tuple[Method, ...] = (
         "rows at once, which reaches that loss for a seventh of the work.",
         settings={"orders": None, "epochs": 2000, "batch": 256},
         quick={"orders": 1, "epochs": 20},
-        revision=2,
+        revision=3,  # norms and steps are rounded otherwise
     ),
 )

@@ -45,7 +45,7 @@ def fit(
         random_state=seed,
         options=options,
     )
-    return fit_estimator(model, rows, tree)
+    return fit_estimator(model, rows, None if tree is None else "paper")
 
 
 SHARED = {

@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn._support.parallel import Interruptible, Runner, Work
 from dtgfn.data.binning import as_codes, distinct_codes
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
@@ -223,7 +223,7 @@ def average_one_level(
             first = after
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def accumulate_cuts(
     first: int, after: int, total: float, cuts: CutBuffer, below: Floats, above: Floats
 ) -> None:
@@ -239,7 +239,7 @@ def accumulate_cuts(
             above[u, c] = above[u + 1, c] + cuts.weight[u] / total * cuts.mean_left[u, c]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def add_feature(
     first: int,
     after: int,

@@ -12,9 +12,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.engines.rowsets.two_levels import (
     Pairs,
@@ -41,7 +41,7 @@ class QueryPositions(NamedTuple):
     corners: Floats  # [4, R + 1] weights of the four corners along a row of G
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def make_positions(loops: Loops, n_queries: int) -> QueryPositions:
     """Return scratch for any row set of the problem."""
     n_classes, width = loops.sums.shape[1] - 1, loops.rank_code.shape[1] + 1
@@ -60,7 +60,7 @@ def make_positions(loops: Loops, n_queries: int) -> QueryPositions:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def find_positions(
     s: int, loops: Loops, queries: Int32s, order: Int64s, pairs: Pairs, positions: QueryPositions
 ) -> None:
@@ -83,7 +83,7 @@ def find_positions(
                 positions.inside[f, q] = (queries[f, q] - low) / gap
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def add_single_feature(
     f: int,
     total: int,
@@ -138,7 +138,7 @@ def add_single_feature(
             out[q, c] += factor[q] * reading
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+@njit(**INNER, fastmath={"reassoc", "nsz", "contract"})
 def tabulate_pair(
     f: int, g: int, total: int, split: float, loops: Loops, pairs: Pairs, positions: QueryPositions
 ) -> None:
@@ -217,7 +217,7 @@ def tabulate_pair(
                 below[h + 1] = row[h + 1] + change
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def read_pair(
     f: int, g: int, width: int, factor: Floats, positions: QueryPositions, out: Floats
 ) -> None:

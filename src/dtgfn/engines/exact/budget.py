@@ -15,6 +15,7 @@ from math import factorial
 import numpy as np
 import numpy.typing as npt
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Bools, Int32s
 from dtgfn._support.memory import gigabytes
 from dtgfn._support.parallel import Runner, run_at_once, run_parallel, run_serial
@@ -108,7 +109,7 @@ class Budget:
         """
         if self.seconds is None or share >= 1.0:
             return
-        now = time.monotonic()
+        now = clock.monotonic()
         used = now - self.started
         expected = used + (now - begun) * (1.0 - share) / share if share > 0 else math.inf
         late = self.seconds + max(GRACE, GRACE_SHARE * self.seconds)
@@ -136,7 +137,7 @@ class Budget:
         )
 
     def _on_progress(self, stage: str) -> Callable[[float], None]:
-        begun = time.monotonic()
+        begun = clock.monotonic()
 
         def on_progress(share: float) -> None:
             self.progress(stage, share)

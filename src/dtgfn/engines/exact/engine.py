@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn._support.checks import check_count
-from dtgfn._support.memory import available_memory
+from dtgfn._support.memory import allowed_memory, read_memory_budget
 from dtgfn._support.parallel import Runner, Threads, count_threads, run_at_once
 from dtgfn._support.progress import silent
 from dtgfn.engines.contract import PREPARING, Run
@@ -30,6 +29,7 @@ from dtgfn.engines.exact.inside_outside import (
     sample_trees,
     solve,
 )
+from dtgfn.engines.exact.ranking import ranked_trees
 from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.engines.rowsets.tails import scratch_bytes
 from dtgfn.posterior.tree_posterior import TreePosterior, check_possible, clip_rounding
@@ -45,17 +45,15 @@ class ExactOptions:
 
     Attributes
     ----------
-    memory_budget : int or None
-        Bytes that it may take; None for half of what is free.
+    memory_budget : int, str or None
+        Bytes that it may take, or a text such as "2GB"; None for half of what is free.
 
     """
 
     memory_budget: int | None = None
 
     def __post_init__(self) -> None:
-        if self.memory_budget is not None:
-            way_out = "give a whole number of bytes from 1, or None for half of what is free"
-            check_count("memory_budget", self.memory_budget, way_out)
+        object.__setattr__(self, "memory_budget", read_memory_budget(self.memory_budget))
 
 
 @dataclass(frozen=True)
@@ -73,6 +71,10 @@ class ExactSolution:
     def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
         """Independent trees from the posterior."""
         return sample_trees(self.problem, self.support, n_trees, rng, Threads(self.n_jobs))
+
+    def most_probable(self, n_trees: int) -> TreeBatch:
+        """The most probable trees in order, each for all that part the rows alike."""
+        return ranked_trees(self.problem, self.support, n_trees, Threads(self.n_jobs))
 
 
 @dataclass(frozen=True)
@@ -126,17 +128,17 @@ def infer_exact(
     make_problem(few, score, run.column, run.n_columns)
     budget = make_budget(run, options)
     problem, tail_levels = prepare(rows, score, run, budget)
-    begun = time.monotonic()
+    begun = clock.monotonic()
     compile_loops(few, score, run, tail_levels)
     # Compiling, on a first run, is not the problem's fault.
-    budget.started += time.monotonic() - begun
+    budget.started += clock.monotonic() - begun
     cost = estimate_cost(problem, tail_levels, budget.n_jobs, run.n_trees)
     refuse_if_hopeless(cost, budget)
     run.progress(PREPARING, 1.0)
     run.progress(f"expected: {cost}", 1.0)
     budget.ahead = cost.after
     graph = solve(problem, tail_levels, budget)
-    solve_seconds = time.monotonic() - budget.started
+    solve_seconds = clock.monotonic() - budget.started
     budget.ahead = 0.0
     stage = "finding the best tree"
     best = best_tree(problem, graph, budget.serial(stage), budget.parallel(stage))
@@ -147,20 +149,19 @@ def infer_exact(
     solution = ExactSolution(problem, support, budget.n_jobs)
     seconds = {
         "solve_seconds": solve_seconds,
-        "seconds": time.monotonic() - budget.started,
+        "seconds": clock.monotonic() - budget.started,
     }
     return as_posterior(rows, graph, solution, trees, reward, best, cost, seconds)
 
 
 def make_budget(run: Run, options: ExactOptions) -> Budget:
     """Start the clock; memory is half of what is free if none is given."""
-    memory = options.memory_budget
     return Budget(
         seconds=run.time_budget,
-        memory=available_memory() // 2 if memory is None else int(memory),
+        memory=int(allowed_memory(options.memory_budget)),
         n_jobs=count_threads(run.n_jobs),
         progress=run.progress,
-        started=time.monotonic(),
+        started=clock.monotonic(),
     )
 
 
@@ -183,7 +184,7 @@ def compile_loops(few: Rows, score: Score, run: Run, tail_levels: int) -> None:
     problem = make_problem(few, score, run.column, run.n_columns)
     if tail_levels == 2 and not problem.two_levels_at_once:
         return
-    graph = solve(problem, tail_levels, Budget(None, 1 << 62, 1, silent, time.monotonic()))
+    graph = solve(problem, tail_levels, Budget(None, 1 << 62, 1, silent, clock.monotonic()))
     best_tree(problem, graph, run_at_once, run_at_once)
     support = build_support(problem, graph, run_at_once)
     sample_trees(problem, support, 1, np.random.default_rng(0), run_at_once)
@@ -222,6 +223,7 @@ def as_posterior(
         log_evidence_error=0.0,
         best_tree=best,
         best_log_reward=float(log_reward(best, merge_rows(rows), score)[0]),
+        paper_tree=trees[[int(np.argmax(reward))]] if len(trees) else best,
         column_inclusion=np.clip(1.0 - root.absent[0], 0.0, 1.0),
         size_probability=clip_rounding(np.trim_zeros(root.size[0], "b"), log_z),
         rows=rows,

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int64s, UInt64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Runner
 from dtgfn.engines.exact.budget import Budget
 from dtgfn.engines.rowsets.graph import (

@@ -1,8 +1,9 @@
 """The most probable trees in order, found on the support without listing any others.
 
-The k best trees of a row set combine the k best of its children. One upward pass finds the best
-tree of every set; the others are made only where they are asked for (lazy k-best derivations,
-Huang and Chiang 2005), so a hundred trees cost little more than one.
+Trees that part the rows alike count as one: a cut weighs as many as its thresholds. The k best
+trees of a row set combine the k best of its children. One upward pass finds the best tree of every
+set; the others are made only where they are asked for (lazy k-best derivations, Huang and Chiang
+2005), so a hundred trees cost little more than one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ Splits = dict[tuple[int, ...], tuple[int, int]]
 def ranked_trees(
     problem: Problem, support: list[SupportLevel], n_trees: int, run: Runner
 ) -> TreeBatch:
-    """Return the ``n_trees`` most probable trees, the best first; fewer where there are fewer."""
+    """Return the ``n_trees`` most probable trees, the best first; fewer where there are fewer.
+
+    Each stands for all trees equivalent to it (``trees.equivalent_cuts``), with middle thresholds.
+    """
     # Which column a cut is on does not matter here, so all may count as one.
     one_column = problem.loops._replace(group=np.zeros_like(problem.loops.group))
     problem = replace(problem, loops=one_column, n_groups=1)
@@ -40,7 +44,7 @@ def ranked_trees(
 
 
 def best_log_probs(problem: Problem, support: list[SupportLevel], run: Runner) -> list[Floats]:
-    """Log P(most probable tree | row set) of every set of every level of the support."""
+    """Log P(most probable tree and its equivalents | row set) of every set of the support."""
     levels_left = problem.score.max_depth - (len(support) - 1)
     values = tail_values(problem, make_row_sets(problem, support[-1].bits), levels_left, run)
     best = [values.log_max - values.log_z]
@@ -54,14 +58,13 @@ def best_log_probs(problem: Problem, support: list[SupportLevel], run: Runner) -
 
 
 def _edge_log_probs(edges: Edges, probability: Floats, best: Floats) -> Floats:
-    """Log probability of the best tree through one threshold of each edge [E]."""
+    """Log probability of the best tree through each edge [E], all its thresholds together."""
     with np.errstate(divide="ignore"):
-        one = np.log(probability / (edges.high - edges.low))
-    return np.asarray(one + best[edges.left] + best[edges.right])
+        return np.asarray(np.log(probability) + best[edges.left] + best[edges.right])
 
 
 class Ways(NamedTuple):
-    """The ways on from a row set, best first: stop (feature ``LEAF``) or split at one threshold."""
+    """The ways on from a row set, best first: stop (feature ``LEAF``) or take a cut."""
 
     best: Floats  # [M] log probability of the best tree that goes this way
     feature: Int32s  # [M]
@@ -122,19 +125,15 @@ class Search:
         return self._sort(edges, stop, _edge_log_probs(edges, probability, child_best), children)
 
     def _sort(self, edges: Edges, stop: Floats, log_prob: Floats, children: UInt64s) -> Ways:
-        """List stop and every single threshold by the best tree behind it, as many as may count."""
-        times = edges.high - edges.low
-        edge = np.repeat(np.arange(times.size), times)
-        first = np.repeat(np.cumsum(times) - times, times)
-        cut = edges.low[edge] + np.arange(edge.size) - first
+        """List stop and every cut by the best tree behind it, as many as may count."""
         with np.errstate(divide="ignore"):
-            best = np.concatenate([np.log(stop), log_prob[edge]])
+            best = np.concatenate([np.log(stop), log_prob])
         order = np.argsort(-best, kind="stable")[: self.n_trees]
         order = order[np.isfinite(best[order])]
-        feature = np.concatenate([[LEAF], self.problem.feature[edges.feature[edge]]])
+        feature = np.concatenate([[LEAF], self.problem.feature[edges.feature]])
+        middle = (edges.low + edges.high - 1) // 2
         cut, left, right = (
-            np.concatenate([[-1], column])[order]
-            for column in (cut, edges.left[edge], edges.right[edge])
+            np.concatenate([[-1], column])[order] for column in (middle, edges.left, edges.right)
         )
         return Ways(best[order], feature[order], cut, left, right, children)
 

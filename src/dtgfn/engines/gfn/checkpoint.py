@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from dtgfn._support import clock
 from dtgfn._support.archive import Contents, StorageError, read_archive
 from dtgfn._support.archive_writing import write_archive
 from dtgfn.engines.gfn.settings import Checkpoint, Settings
@@ -39,7 +39,7 @@ class Saver:
         self.plan = plan
         self.rows = rows
         self.fingerprint = data_fingerprint(rows, score)
-        self._last = time.monotonic()
+        self._last = clock.monotonic()
         self._warned = False
 
     def begin(self, state: TrainState, resume: bool) -> bool:
@@ -58,7 +58,7 @@ class Saver:
         """Save if it is time to."""
         every, seconds = self.plan.every_steps, self.plan.every_seconds
         due = every is not None and state.step % every == 0
-        if due or (seconds is not None and time.monotonic() - self._last >= seconds):
+        if due or (seconds is not None and clock.monotonic() - self._last >= seconds):
             self.save(state)
 
     def save(self, state: TrainState) -> None:
@@ -71,7 +71,7 @@ class Saver:
             if not self._warned:
                 warnings.warn(f"Training goes on without a checkpoint: {error}", stacklevel=2)
             self._warned = True
-        self._last = time.monotonic()
+        self._last = clock.monotonic()
 
 
 def write(path: str | Path, state: TrainState, fingerprint: str) -> None:

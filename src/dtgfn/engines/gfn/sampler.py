@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -12,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Bools, Floats, Int32s
 from dtgfn.engines.gfn.objectives import Residuals
 from dtgfn.trees.batch import TreeBatch, stack_trees
@@ -56,7 +56,7 @@ def draw_in_parts(
     """Draw trees so many at a time until all are, or the deadline passes; some always are."""
     parts = [draw(min(n_at_once, n_trees))]
     n_drawn = min(n_at_once, n_trees)
-    while n_drawn < n_trees and time.monotonic() < deadline:
+    while n_drawn < n_trees and clock.monotonic() < deadline:
         size = min(n_at_once, n_trees - n_drawn)
         parts.append(draw(size))
         n_drawn += size
@@ -82,6 +82,7 @@ class Sampler(Protocol):
     log_z: nn.Parameter  # scalar
     complete_trees: bool  # or do trajectories end in trunks that stand for all continuations?
     knows_tree_probability: bool  # or only that of trajectories, many of which lead to a tree?
+    large: bool  # whether the table is so long or wide that a step takes seconds
     deadline: float  # of the monotonic clock, after which work is cut short; inf for never
 
     @property
@@ -116,12 +117,8 @@ class Sampler(Protocol):
     def depths(self, trajectories: Any) -> Int32s:
         """Depth [B, K] of the leaf that each transition decides, -1 where there is none."""
 
-    @property
-    def best_log_reward(self) -> float:
-        """Log R of the best tree that is known beyond those drawn, -inf if none is."""
-
-    def best_known(self) -> tuple[TreeBatch, float] | None:
-        """Return the best tree that is known beyond those drawn, and its log R; None if none is."""
+    def best_known(self) -> TreeBatch | None:
+        """Return the most probable tree known beyond those drawn, a batch of one; None if none."""
 
     def bounds(self) -> tuple[float, float]:
         """What log Z is at least and at most, by what is known; -inf and inf without bounds."""
@@ -133,6 +130,13 @@ class Sampler(Protocol):
     @property
     def exact(self) -> bool:
         """Whether P_F is proven to be the posterior."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the memory is used up, so that nothing more can be looked at."""
+
+    def stop_growing(self) -> None:
+        """Look at nothing more: there is no memory for it."""
 
     @property
     def finished(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-import time
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import CHANGEABLE, Settings
@@ -230,7 +230,11 @@ def first_difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
 
 def data_fingerprint(rows: Rows, score: Score) -> str:
     """Name the target: equal exactly for equal tables (in any order of rows) and equal scores."""
-    merged = merge_rows(rows)
+    return name_target(merge_rows(rows), score)
+
+
+def name_target(merged: Rows, score: Score) -> str:
+    """As ``data_fingerprint``, of rows that are merged."""
     digest = hashlib.sha256(repr((score, merged.codes.shape)).encode())
     for array in (merged.codes, merged.target, merged.weight):
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -247,7 +251,7 @@ def warm_start(
     them first and as long as a share of ``seconds`` lasts, so that what they pass is known, and
     replayed with the rewards they have now. Steps and history begin anew.
     """
-    deadline = np.inf if seconds is None else time.monotonic() + FOLLOWED * seconds
+    deadline = np.inf if seconds is None else clock.monotonic() + FOLLOWED * seconds
     if before is not None:
         difference = first_difference(asdict(before.settings), asdict(state.settings))
         if difference is not None:
@@ -267,7 +271,7 @@ def warm_start(
     state.best.add(known.best_tree, np.array([known.best_log_reward]))
     replayed = before.replay.trees if before is not None else known.trees[:0]
     for first in range(0, len(replayed), AT_ONCE):
-        if time.monotonic() > deadline:
+        if clock.monotonic() > deadline:
             break
         paths = state.sampler.retrace(replayed[first : first + AT_ONCE], state.rng)
         state.replay.add(paths.trees, paths.log_reward)

@@ -9,7 +9,6 @@ is; they cannot show a mode that it never draws.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 import torch
 from scipy.special import logsumexp
 
+from dtgfn._support import clock
 from dtgfn._support.progress import Progress, silent
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
 from dtgfn.engines.gfn.checkpoint import Saver
@@ -36,8 +36,9 @@ from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, Score
 
 EVALUATION_SHARE = 0.1  # of the time, for one evaluation
+LARGE_SHORTER = 5  # times that large tables are looked at as often, by steps
 NEGLIGIBLE = 1e-3  # nats: less is no improvement, however precisely it is known
-REASONS = ("steps", "time", "plateau", "finished", "callback", "interrupted")
+REASONS = ("steps", "time", "memory", "plateau", "finished", "callback", "interrupted")
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class _Clock:
     def __init__(self, state: TrainState, budget: float | None, used: float) -> None:
         self.state = state
         self.budget = budget
-        self._origin = time.monotonic() - used
+        self._origin = clock.monotonic() - used
         self._earlier = state.seconds - used  # by runs that this budget is not for
 
     @property
@@ -170,14 +171,14 @@ class _Clock:
     def evaluation_deadline(self) -> float:
         """When an evaluation that begins now has taken its share of the time."""
         share = math.inf if self.budget is None else EVALUATION_SHARE * self.budget
-        return time.monotonic() + share
+        return clock.monotonic() + share
 
     def tick(self) -> None:
-        self.state.seconds = self._earlier + time.monotonic() - self._origin
+        self.state.seconds = self._earlier + clock.monotonic() - self._origin
 
     @property
     def time_share(self) -> float:
-        elapsed = time.monotonic() - self._origin
+        elapsed = clock.monotonic() - self._origin
         return 0.0 if self.budget is None else _share(elapsed, self.budget)
 
     @property
@@ -209,7 +210,7 @@ def _run(
             state.between_steps = False
             step(state)
             clock.tick()
-            if state.step % state.settings.evaluate_every == 0:
+            if state.step % evaluation_interval(state) == 0:
                 evaluate(state, clock.evaluation_deadline)
             state.between_steps = True
             progress("training", clock.share, progress_line(state))
@@ -221,6 +222,9 @@ def _run(
             evaluate(state, clock.evaluation_deadline)
     except KeyboardInterrupt:
         because = "interrupted"
+    except MemoryError:
+        because = "memory"
+        state.sampler.stop_growing()
     finally:
         state.sampler.deadline = math.inf
     clock.tick()
@@ -228,6 +232,12 @@ def _run(
         saver.save(state)
     progress("training", 1.0, progress_line(state))
     return because
+
+
+def evaluation_interval(state: TrainState) -> int:
+    """Steps from one look at the policy to the next: fewer where each takes seconds."""
+    every = state.settings.evaluate_every
+    return max(every // LARGE_SHORTER, 1) if state.sampler.large else every
 
 
 def _begin(state: TrainState, clock: _Clock) -> None:
@@ -247,7 +257,9 @@ def _reason_to_stop(state: TrainState, clock: _Clock) -> str | None:
         return "steps"
     if state.evaluated and plateaued(state.history, state.settings):
         return "plateau"
-    return "time" if clock.time_share >= 1 else None
+    if clock.time_share >= 1:
+        return "time"
+    return "memory" if state.sampler.full else None
 
 
 def epsilon_at(settings: Settings, n_done: int, time_share: float) -> float:
@@ -331,7 +343,7 @@ def evaluate(state: TrainState, deadline: float = math.inf) -> None:
         "epsilon": state.epsilon,
         "log_z": float(state.sampler.log_z.detach()),
         **weight_summary(log_weight),
-        "best_log_reward": max(_best_drawn(state), state.sampler.best_log_reward),
+        "best_log_reward": _best_drawn(state),
         "n_skipped": state.n_skipped,
     }
     state.losses = []

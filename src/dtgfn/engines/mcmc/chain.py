@@ -6,15 +6,15 @@ full; then every other entry is dropped and only every second tree recorded from
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import ChunkSize, Flag
 from dtgfn._support.splitmix import draw_below
 from dtgfn.engines.mcmc.moves import MOVES, make_move
@@ -135,16 +135,21 @@ class Walk:
         """Steps done."""
         return int(self.record.at[STEP])
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether a step was made."""
+        return self.steps > 0
+
     def chunks(self, n_steps: int | None, halted: Flag) -> Iterator[bool]:
         """Run to ``n_steps`` (for ever if None), yielding now and then."""
         most = most_nodes(self.table)
         while n_steps is None or self.steps < n_steps:
-            first, begun = self.steps, time.monotonic()
+            first, begun = self.steps, clock.monotonic()
             until = first + self.chunk.size
             until = until if n_steps is None else min(until, n_steps)
             self.make_room()
             run_steps(self.chain, self.table, self.record, until, most, halted)
-            self.chunk.adapt(self.steps - first, time.monotonic() - begun)
+            self.chunk.adapt(self.steps - first, clock.monotonic() - begun)
             yield True
 
     def make_room(self) -> None:

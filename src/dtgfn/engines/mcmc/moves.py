@@ -19,8 +19,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from dtgfn._support.compiled import INNER, njit
 from dtgfn._support.splitmix import draw_below, draw_uniform
 from dtgfn.engines.mcmc.tree_state import (
     GROWABLE,
@@ -37,7 +37,6 @@ from dtgfn.engines.mcmc.tree_state import (
     stop_value,
 )
 from dtgfn.trees.node_terms import (
-    INNER,
     NodeTable,
     code_ranges,
     partition_rows,

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn._support.splitmix import draw_below
 from dtgfn.trees.node_terms import (
-    INNER,
     NodeTable,
     code_ranges,
     most_nodes,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Runner
 from dtgfn.engines.rowsets.graph import Edges, RowSets
 from dtgfn.engines.rowsets.problem import Loops, Problem
@@ -62,7 +62,7 @@ def combine_level(
         begin, end = edges.start[k], edges.start[k + 1]
         for e in range(begin, end):
             peak = max(peak, weight[e])
-            best = max(best, best_weight[e])
+            best = max(best, best_weight[e] + math.log(edges.high[e] - edges.low[e]))
         total = math.exp(stop[k] - peak)
         for e in range(begin, end):
             total += (edges.high[e] - edges.low[e]) * math.exp(weight[e] - peak)

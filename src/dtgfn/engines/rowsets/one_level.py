@@ -6,9 +6,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaf_models import log_marginal, write_outputs
@@ -30,7 +30,7 @@ class CutBuffer(NamedTuple):
     seen: Int32s  # [R] scratch
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def make_cut_buffer(loops: Loops, max_cuts: int) -> CutBuffer:
     """Return room for the cuts of any row set of the problem."""
     n_sums, n_ranks = loops.sums.shape[1], loops.rank_code.shape[1]
@@ -50,14 +50,15 @@ def make_cut_buffer(loops: Loops, max_cuts: int) -> CutBuffer:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def list_cuts(
     bits: UInt64s, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
     """List the cuts of a row set at ``depth`` whose children are leaves.
 
-    Returns their number U, the weight of stopping, the largest weight of a single tree, and the log
-    of the common reference that these and ``cuts.weight`` are relative to.
+    Returns their number U, the weight of stopping, the largest weight of stopping or of a cut with
+    all its thresholds, and the log of the common reference that these and ``cuts.weight`` are
+    relative to.
     """
     s = rows_of(bits, cuts.rows)
     if loops.table.value.shape[0] > 0:
@@ -65,7 +66,7 @@ def list_cuts(
     return _list_cuts_by_formula(s, depth, loops, cuts, with_means)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _list_cuts_by_table(
     s: int, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
@@ -95,8 +96,8 @@ def _list_cuts_by_table(
                 low, high = loops.rank_code[f, previous], loops.rank_code[f, rank]
                 cuts.feature[n_cuts], cuts.low[n_cuts], cuts.high[n_cuts] = f, low, high
                 one = split * table.value[left] * table.value[total - left]
-                best = max(best, one)
                 cuts.weight[n_cuts] = (high - low) * one
+                best = max(best, cuts.weight[n_cuts])
                 if with_means:
                     for c in range(table.mean.shape[1]):
                         cuts.mean_left[n_cuts, c] = table.mean[left, c]
@@ -109,7 +110,7 @@ def _list_cuts_by_table(
     return n_cuts, stop, best, -table.scale * row_weight
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _list_cuts_by_formula(
     s: int, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
@@ -153,10 +154,14 @@ def _list_cuts_by_formula(
     if n_cuts > 0 or not loops.uniform_rules:
         stop += loops.log_stop[depth]
     reference = _exponentiate(n_cuts, n_varying, stop, loops, cuts)
-    return n_cuts, math.exp(stop - reference), 1.0, reference
+    stop = math.exp(stop - reference)
+    best = stop
+    for u in range(n_cuts):
+        best = max(best, cuts.weight[u])
+    return n_cuts, stop, best, reference
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _fill_buckets(f: int, s: int, loops: Loops, cuts: CutBuffer) -> tuple[int, int]:
     """Sum the rows of each code of a feature; return the lowest and the highest rank."""
     lowest, highest = loops.rank_code.shape[1], -1
@@ -173,7 +178,7 @@ def _fill_buckets(f: int, s: int, loops: Loops, cuts: CutBuffer) -> tuple[int, i
     return lowest, highest
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _exponentiate(n_cuts: int, n_varying: int, stop: float, loops: Loops, cuts: CutBuffer) -> float:
     """Make weights of log weights, all thresholds of a cut together; return their reference."""
     share = 0.0

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Interruptible, Runner, run_at_once
 from dtgfn.engines.rowsets.graph import Edges, RowSets, expand, sum_rows
-from dtgfn.engines.rowsets.one_level import list_cuts, make_cut_buffer
+from dtgfn.engines.rowsets.one_level import CutBuffer, list_cuts, make_cut_buffer
 from dtgfn.engines.rowsets.problem import Loops, Problem
 from dtgfn.engines.rowsets.two_levels import load_set, make_pairs, sum_first_cuts, value_sides
 from dtgfn.trees.batch import TreeBatch
@@ -33,7 +33,9 @@ Splits = dict[tuple[int, ...], tuple[int, int]]
 class Values:
     """What is known of K row sets with the same number of levels left.
 
-    log_z, log_max [K]; size [K, L]: P(number of splits); absent [K, G]: P(column is not used).
+    log_z [K]; log_max [K]: log weight of the most probable tree, with all that part the rows alike
+    (a cut weighs as many as its thresholds, as it does in the sum); size [K, L]: P(number of
+    splits); absent [K, G]: P(column is not used).
     """
 
     log_z: Floats
@@ -224,6 +226,10 @@ def add_best_splits(
     levels_left = problem.score.max_depth - depth - 1
     if levels_left < 0:
         return
+    if levels_left == 0:
+        last = best_last_split(problem, this, depth)
+        splits |= {} if last is None else {path: last}
+        return
     edges, children = expand(problem, this, serial)
     values = tail_values(problem, children, levels_left, parallel, with_columns=False)
     chosen = best_edge(problem, this, edges, values, depth)
@@ -232,6 +238,34 @@ def add_best_splits(
         for side, child in enumerate((edges.left[chosen], edges.right[chosen])):
             below = children.take(np.array([child]))
             add_best_splits(problem, below, (*path, side), splits, serial, parallel)
+
+
+def best_last_split(problem: Problem, this: RowSets, depth: int) -> tuple[int, int] | None:
+    """Return the best split of one row set whose children are leaves, None if it should stop.
+
+    No row sets are made of the children, which on a long table with many cuts take gigabytes.
+    """
+    given = (this.bits[0], depth, problem.max_cuts, problem.loops)
+    cuts, number, stop, reference = list_last_cuts(*given)
+    if number == 0:
+        return None
+    with np.errstate(divide="ignore"):  # what is nothing beside the best may be zero
+        weight, stop = reference + np.log(cuts.weight[:number]), reference + float(np.log(stop))
+    best = first_best(weight)
+    if weight[best] <= stop + 1e-12 * abs(stop):
+        return None
+    cut = (int(cuts.low[best]) + int(cuts.high[best]) - 1) // 2
+    return int(problem.feature[cuts.feature[best]]), cut
+
+
+@njit(cache=True, nogil=True)
+def list_last_cuts(
+    bits: UInt64s, depth: int, max_cuts: int, loops: Loops
+) -> tuple[CutBuffer, int, float, float]:
+    """List the cuts of a row set whose children are leaves; see ``list_cuts``."""
+    cuts = make_cut_buffer(loops, max_cuts)
+    number, stop, _, reference = list_cuts(bits, depth, loops, cuts, False)
+    return cuts, number, stop, reference
 
 
 def middle_split(problem: Problem, edges: Edges, chosen: int) -> tuple[int, int]:
@@ -248,6 +282,7 @@ def best_edge(
         return None
     weight = np.empty(edges.feature.size)
     edge_log_weights(0, 1, edges, children.log_max, depth, problem.loops, weight)
+    weight += np.log(edges.high - edges.low)
     stop = log_stop_weights(problem, sets, depth, np.array([True]), run_at_once)[0]
     best = first_best(weight)
     # Rounding must not turn a tie into a needless split.
@@ -271,11 +306,12 @@ def draw_splits(
 ) -> tuple[Int32s, Int32s, UInt64s]:
     """Draw a feature (-1 to stop), a cut and the row sets of both sides for each open node.
 
-    ``uniform`` [open nodes, 2] is random.
+    ``uniform`` [open nodes, 2] is random. Where sides are leaves they have no row sets.
     """
     n_open = len(row_set)
     feature, cut = np.full(n_open, -1, np.int32), np.zeros(n_open, np.int32)
-    sides = np.zeros((n_open, 2, problem.n_words), np.uint64)
+    n_words = problem.n_words if draw is draw_first_of_two else 0
+    sides = np.zeros((n_open, 2, n_words), np.uint64)
     order = np.argsort(row_set, kind="stable")
     start = np.searchsorted(row_set[order], np.arange(len(bits) + 1))
     # Which column a cut is on does not matter here, so all may count as one.

@@ -15,12 +15,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn._support.parallel import Flag
 from dtgfn.trees.leaf_models import add_row, log_marginal, row_mass
-from dtgfn.trees.node_terms import INNER, NodeTable, code_ranges, split_term
+from dtgfn.trees.node_terms import NodeTable, code_ranges, split_term
 
 UNIFORM_SHARE = 0.05
 
@@ -45,20 +45,23 @@ class Choices(NamedTuple):
 
 def make_choices(table: NodeTable, halted: Flag) -> Choices:
     """Return room for the choices at any node."""
-    n_features, n_rows = table.codes.shape
-    n_codes = int(table.codes.max(initial=0)) + 1
-    widths = table.codes.max(axis=1, initial=0).astype(np.int64) + 1
-    most = int(np.minimum(widths, n_rows).sum()) + 1
+    n_rows = table.codes.shape[1]
+    n_codes = table.codes.max(axis=1, initial=0).astype(np.int64) + 1
+    return room_for_choices(n_codes, int(np.minimum(n_codes, n_rows).sum()), table.n_sums, halted)
+
+
+def room_for_choices(n_codes: Int64s, most: int, n_sums: int, halted: Flag) -> Choices:
+    """Return room for so many choices among features of so many codes [F]."""
     return Choices(
-        feature=np.zeros(most, dtype=np.int32),
-        low=np.zeros(most, dtype=np.int32),
-        log_weight=np.zeros(most),
-        mass=np.zeros(most),
-        copies=np.zeros(most),
-        ranges=np.zeros((2, n_features), dtype=np.int32),
-        histogram=np.zeros((n_codes, table.n_sums)),
-        left=np.zeros(table.n_sums),
-        right=np.zeros(table.n_sums),
+        feature=np.zeros(most + 1, dtype=np.int32),
+        low=np.zeros(most + 1, dtype=np.int32),
+        log_weight=np.zeros(most + 1),
+        mass=np.zeros(most + 1),
+        copies=np.zeros(most + 1),
+        ranges=np.zeros((2, len(n_codes)), dtype=np.int32),
+        histogram=np.zeros((int(n_codes.max(initial=1)), n_sums)),
+        left=np.zeros(n_sums),
+        right=np.zeros(n_sums),
         halted=halted,
     )
 
@@ -80,28 +83,90 @@ def look_ahead(
         if low == high or choices.halted[0]:
             continue
         fill_histogram(order, end, f, table, choices)
-        split = split_term(depth, n_varying, high - low, table)
-        extra = split + 2.0 * table.log_stop[depth + 1] - stop
-        begun = False
-        for code in range(low, high):
-            if begun and row_mass(choices.histogram[code], table.leaf) <= 0.0:
-                choices.copies[n_choices - 1] += 1.0
-                continue
-            begun = True
-            for c in range(choices.left.shape[0]):
-                choices.left[c] += choices.histogram[code, c]
-                choices.right[c] -= choices.histogram[code, c]
-            gain = log_marginal(choices.left, table.leaf)
-            gain += log_marginal(choices.right, table.leaf)
-            log_weight = (gain + extra) / table.temperature
-            choices.feature[n_choices] = f
-            choices.low[n_choices] = code
-            choices.log_weight[n_choices] = log_weight
-            choices.copies[n_choices] = 1.0
-            largest = max(largest, log_weight)
-            n_choices += 1
+        given = (depth, n_varying, stop, table, choices)
+        n_choices, largest = weigh_cuts(f, n_choices, largest, *given)
     cumulate(choices, n_choices, largest)
     return n_choices, n_varying, largest
+
+
+@njit(cache=True, nogil=True)
+def look_ahead_counted(
+    histogram: Floats,
+    total: Floats,
+    offset: Int64s,
+    depth: int,
+    stop: float,
+    table: NodeTable,
+    choices: Choices,
+) -> tuple[int, float]:
+    """Weigh all cuts as ``look_ahead`` does, from sums that somebody else has added up.
+
+    ``histogram`` [codes of all features, K] has feature f from ``offset[f]`` on, ``total`` [K] is
+    the sum over all rows. Rules that depend on the number of varying features are not known here.
+    Return the number of distinct cuts and the largest log weight (>= 0).
+    """
+    n_choices = 0
+    largest = 0.0
+    for f in range(offset.shape[0] - 1):
+        here = histogram[offset[f] : offset[f + 1]]
+        low, high = occupied(here, table)
+        if low == high:
+            continue
+        choices.ranges[0, f], choices.ranges[1, f] = low, high
+        choices.histogram[: here.shape[0]] = here
+        choices.left[:] = 0.0
+        choices.right[:] = total
+        given = (depth, 1, stop, table, choices)
+        n_choices, largest = weigh_cuts(f, n_choices, largest, *given)
+    cumulate(choices, n_choices, largest)
+    return n_choices, largest
+
+
+@njit(**INNER)
+def occupied(histogram: Floats, table: NodeTable) -> tuple[int, int]:
+    """Lowest and highest code of a histogram [codes, K] that has rows."""
+    low, high = histogram.shape[0] - 1, 0
+    for code in range(histogram.shape[0]):
+        if row_mass(histogram[code], table.leaf) > 0.0:
+            low = min(low, code)
+            high = code
+    return low, max(low, high)
+
+
+@njit(**INNER)
+def weigh_cuts(
+    feature: int,
+    n_choices: int,
+    largest: float,
+    depth: int,
+    n_varying: int,
+    stop: float,
+    table: NodeTable,
+    choices: Choices,
+) -> tuple[int, float]:
+    """Add the cuts of a feature, whose histogram is in ``choices``, with all rows to the right."""
+    low, high = choices.ranges[0, feature], choices.ranges[1, feature]
+    split = split_term(depth, n_varying, high - low, table)
+    extra = split + 2.0 * table.log_stop[depth + 1] - stop
+    begun = False
+    for code in range(low, high):
+        if begun and row_mass(choices.histogram[code], table.leaf) <= 0.0:
+            choices.copies[n_choices - 1] += 1.0
+            continue
+        begun = True
+        for c in range(choices.left.shape[0]):
+            choices.left[c] += choices.histogram[code, c]
+            choices.right[c] -= choices.histogram[code, c]
+        gain = log_marginal(choices.left, table.leaf)
+        gain += log_marginal(choices.right, table.leaf)
+        log_weight = (gain + extra) / table.temperature
+        choices.feature[n_choices] = feature
+        choices.low[n_choices] = code
+        choices.log_weight[n_choices] = log_weight
+        choices.copies[n_choices] = 1.0
+        largest = max(largest, log_weight)
+        n_choices += 1
+    return n_choices, largest
 
 
 @njit(**INNER)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.parallel import ChunkSize, Flag
 from dtgfn.engines.sums.node_choice import Active, Choice, SumTable
@@ -77,18 +77,23 @@ class SumChain:
         """Sweeps done."""
         return int(self.position[2])
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether a draw was recorded."""
+        return bool(self.draws)
+
     def chunks(self, n_sweeps: int | None, halted: Flag) -> Iterator[bool]:
         """Run to ``n_sweeps`` (for ever if None), yielding now and then."""
         work = make_workspace(self.setup)
         per_sweep = self.setup.n_sums * self.setup.n_summed
         while (n_sweeps is None or self.sweeps < n_sweeps) and not halted[0]:
-            begun, left, before = time.monotonic(), self.chunk.size, self._trees_done(per_sweep)
+            begun, left, before = clock.monotonic(), self.chunk.size, self._trees_done(per_sweep)
             while left > 0 and (n_sweeps is None or self.sweeps < n_sweeps):
                 sweeps = self.sweeps
                 left -= self.advance(left, work)
                 if self.sweeps > sweeps and self.sweeps % self.interval == 0 and self.recording:
                     self.record()
-            self.chunk.adapt(self._trees_done(per_sweep) - before, time.monotonic() - begun)
+            self.chunk.adapt(self._trees_done(per_sweep) - before, clock.monotonic() - begun)
             yield True
 
     def advance(self, n_trees: int, work: Workspace) -> int:

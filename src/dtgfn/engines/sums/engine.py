@@ -10,11 +10,12 @@ a whole subtree, is proposed by look-ahead and accepted so that the chain is exa
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from dtgfn._support import clock
+from dtgfn._support.backends import advance_elsewhere
 from dtgfn._support.memory import available_memory, gigabytes
 from dtgfn._support.parallel import Deadline, count_threads, run_round_robin
 from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
@@ -174,24 +175,28 @@ def run_chains(
 
     With a ``saver`` they wait for each other now and then, and are saved while they stand still.
     """
-    looked = time.monotonic()
+    looked = clock.monotonic()
     detail = ""
 
     def show_progress() -> None:
         nonlocal looked, detail
         by_sweeps = sum(chain.sweeps for chain in chains) / (len(chains) * (n_sweeps or math.inf))
-        if time.monotonic() - looked > REPORT_EVERY:
-            looked, detail = time.monotonic(), tell_agreement(chains)
+        if clock.monotonic() - looked > REPORT_EVERY:
+            looked, detail = clock.monotonic(), tell_agreement(chains)
         run.progress("drawing sums", min(max(deadline.share, by_sweeps), 1.0), detail)
 
     def run_to(sweeps: int | None) -> None:
-        run_round_robin(
-            [chain.chunks(sweeps, deadline.halted) for chain in chains],
-            n_jobs=count_threads(run.n_jobs),
-            deadline=deadline,
-            enough=lambda: all(chain.draws for chain in chains),
-            on_progress=show_progress,
-        )
+        def chunks(chain: SumChain, until: Deadline) -> Iterator[bool]:
+            return chain.chunks(sweeps, until.halted)
+
+        if not advance_elsewhere(chains, chunks, deadline, run.n_jobs):
+            run_round_robin(
+                [chunks(chain, deadline) for chain in chains],
+                n_jobs=count_threads(run.n_jobs),
+                deadline=deadline,
+                enough=lambda: all(chain.has_answer for chain in chains),
+                on_progress=show_progress,
+            )
 
     try:
         if saver is None:

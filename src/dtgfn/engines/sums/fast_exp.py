@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
-from dtgfn.engines.sums.compiled import INNER
+from dtgfn._support.compiled import INNER, njit
 
 CONTRACT = {"contract", "arcp", "nsz"}  # sums keep their order, which ``MAGIC`` rests on
 SMALLEST, LARGEST = -700.0, 700.0  # beyond, an exponent counts as this one

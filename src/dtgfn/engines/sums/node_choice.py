@@ -21,10 +21,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, UInt32s
-from dtgfn.engines.sums.compiled import INNER
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.sums.fast_exp import CONTRACT, fast_exp
 
 COUNT, PRECISION, PULL = 0, 1, 2  # sums over the rows of a node

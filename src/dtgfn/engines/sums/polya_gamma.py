@@ -16,9 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from dtgfn.engines.sums.compiled import INNER
+from dtgfn._support.compiled import INNER, njit
 
 FEW_TERMS, MANY_TERMS = 6, 16
 LARGE = 4.0  # |z| from which on there are many terms

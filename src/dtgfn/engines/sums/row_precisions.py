@@ -17,10 +17,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn.engines.sums.compiled import LOOP
+from dtgfn._support.compiled import njit
 from dtgfn.engines.sums.polya_gamma import draw_polya_gamma
 
 DIGITS = 52  # bits of a double that sums may take
@@ -60,7 +59,7 @@ def set_class(
     set_linear(label, 1 if len(fit) == 1 else s, weight, precision, linear)
 
 
-@njit(**LOOP)
+@njit(cache=True, nogil=True)
 def draw_precisions(
     fit: Floats,
     s: int,

@@ -11,10 +11,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s
-from dtgfn.engines.sums.compiled import LOOP
+from dtgfn._support.compiled import njit
 from dtgfn.engines.sums.sweep import NOISE, VARIANCE, Forest
 from dtgfn.engines.sums.tree_draw import LEAF
 
@@ -56,7 +55,7 @@ def draw_scales(forest: Forest, target: Target, prior: Prior, rng: np.random.Gen
         draw_scale(forest, prior, rng)
 
 
-@njit(**LOOP)
+@njit(cache=True, nogil=True)
 def squares_left(fit: Floats, number: Floats, weight: Floats, stretch: float) -> float:
     """Sum of the rows' squared residuals, if the fit were ``stretch`` times as large."""
     value = 0.0
@@ -65,7 +64,7 @@ def squares_left(fit: Floats, number: Floats, weight: Floats, stretch: float) ->
     return value
 
 
-@njit(**LOOP)
+@njit(cache=True, nogil=True)
 def class_loss(fit: Floats, label: Int32s, weight: Floats, offset: Floats, stretch: float) -> float:
     """Minus the log likelihood of the rows' classes, if ``fit`` [S, n] were that much larger."""
     n_sums, n = fit.shape

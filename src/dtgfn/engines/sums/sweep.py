@@ -6,10 +6,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
-from dtgfn.engines.sums.compiled import INNER, LOOP
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.sums.node_choice import COUNT, PRECISION, PULL, SumTable, count_precisions
 from dtgfn.engines.sums.tree_draw import LEAF, GrownTree, Scratch, locate_rows, redraw_tree
 
@@ -104,7 +103,7 @@ def put_in(
             total[row] += value
 
 
-@njit(**LOOP)
+@njit(cache=True, nogil=True)
 def draw_trees(
     forest: Forest,
     s: int,

@@ -17,10 +17,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, UInt32s
-from dtgfn.engines.sums.compiled import INNER
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.sums.node_choice import (
     COUNT,
     PRECISION,

@@ -7,12 +7,11 @@ function treesSection(report, browser) {
     "A leaf tells how many times as dense training rows are there as the background: below 1 it is empty.";
   const variants =
     "Trees that differ only in thresholds between the same two training values are variants: they count as one here, with the probability of all of them. ";
-  const unknown =
-    "How probable they are is known only in proportion, so each is held against the first. ";
-  const compared = report.trees.length > 1 && report.trees.some((tree) => tree.relative < 1);
+  const shares = "How probable they are is told by their share of the drawn trees. ";
   const grouped = [
     report.trees.some((tree) => tree.variants > 1) ? variants : "",
-    compared && report.trees[0].probability === null ? unknown : "",
+    report.trees.some((tree) => tree.by_share) ? shares : "",
+    report.holding ? `${report.holding} ` : "",
   ].join("");
   const width = `${grouped}${report.fit.task === "anomalies" ? `${dense} ` : ""}The thicker a line, the more rows take it.`;
   return section(

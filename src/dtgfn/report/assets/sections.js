@@ -238,6 +238,7 @@ const HELD_OUT = {
     "mean gap between probability and share right",
     probability,
   ],
+  auc: ["AUC", "chance that an event has a higher P(event) than another row", probability],
   rmse: ["RMSE", "root of the mean squared error, in the target's unit", short],
   mean_absolute_error: ["Mean absolute error", "in the target's unit", short],
   r2: ["R²", "share of the variance explained; below 0, worse than the mean", (n) => short(n, 3)],
@@ -274,11 +275,14 @@ function heldOutSection({ held_out: held, fit }) {
     .map(([key, [name, words, text]]) => {
       const aimed =
         key === "coverage" && held.level ? `${words}; ${probability(held.level)} is right` : words;
+      const constant = key === "calibration_error" ? undefined : held.baseline?.[key];
+      const beside =
+        typeof constant === "number" ? `; ${text(constant)} by the training shares alone` : "";
       return make(
         "div",
         {},
         make("dt", {}, name),
-        make("dd", {}, make("b", {}, text(held[key])), make("span", {}, aimed)),
+        make("dd", {}, make("b", {}, text(held[key])), make("span", {}, aimed + beside)),
       );
     });
   const parts = [make("dl", { class: "facts scores" }, ...facts)];

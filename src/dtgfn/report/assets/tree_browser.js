@@ -111,16 +111,8 @@ class TreeBrowser {
   // What puts a tree in its place of the list: a name and a number.
   weighed(tree) {
     if (this.report.fit.task === "anomalies") return ["splits:", String(tree.n_splits)];
-    if (tree.probability !== null)
-      return ["posterior probability", treeProbability(tree.probability)];
-    return ["times as probable as tree 1:", treeProbability(tree.relative)];
-  }
-
-  weight(tree) {
-    const [name, number] = this.weighed(tree);
-    if (tree.probability !== null) return `${name} ${number}`;
-    const ratio = tree.rank === 1 ? "the most probable" : `${number} times as probable as tree 1`;
-    return `${ratio}, ${treeProbability(tree.share)} of the sampled trees`;
+    const name = tree.by_share ? "share of the drawn trees" : "posterior probability";
+    return [name, treeProbability(tree.probability)];
   }
 
   show(place) {
@@ -151,7 +143,7 @@ class TreeBrowser {
   captionParts() {
     const tree = this.tree;
     const parts = [make("b", {}, `Tree ${tree.rank} of ${this.report.trees.length}`)];
-    if (this.report.fit.task !== "anomalies") parts.push(this.weight(tree));
+    if (this.report.fit.task !== "anomalies") parts.push(this.weighed(tree).join(" "));
     if (tree.variants > 1) parts.push(counted(tree.variants, "variant"));
     parts.push(`${counted(tree.n_splits, "split")}, depth ${tree.depth}`);
     if (tree.log_reward !== null) parts.push(`log reward ${short(tree.log_reward, 6)}`);

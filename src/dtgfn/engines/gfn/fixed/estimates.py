@@ -11,20 +11,22 @@ is known without them.
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import torch
-from numba import njit
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Float32s, Int32s, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import ChunkSize
 from dtgfn.engines.gfn.fixed.network import LEVELS_LEFT, ResidualNetwork, network_input
 from dtgfn.engines.rowsets.partial.cuts import CutTable
-from dtgfn.engines.rowsets.partial.graph import Level, PartialGraph, known_nodes
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
+from dtgfn.engines.rowsets.partial.levels import Level, known_nodes
 
 MEASURED_NODES = 2048
 REFRESH = 10  # network steps after which a node's residuals are computed again
+AT_ONCE = 2  # row sets that are looked at before the clock is again: one for each of two threads
 SHORTLIST = 128  # cuts of a node whose children the network sees
 WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
 
@@ -131,17 +133,18 @@ class FlowEstimates:
         return int(new.size)
 
     def expand_in_time(self, depth: int, nodes: Int64s, deadline: float) -> int:
-        """Make the flows of nodes known, a few at a time, as long as there is time."""
-        if deadline == math.inf:
+        """Make the flows of nodes known, a few at a time, as long as there is time and memory."""
+        graph = self.graph
+        if deadline == math.inf and graph.limits.memory == math.inf:
             return self.expand(depth, nodes)
-        new = np.isnan(self.graph.levels[depth].flow[nodes])
+        new = np.isnan(graph.levels[depth].flow[nodes])
         self.expand(depth, nodes[~new])
         chunk, first, nodes = ChunkSize(), 0, nodes[new]
-        while first < nodes.size and (begun := time.monotonic()) < deadline:
-            part = nodes[first : first + chunk.size]
+        while first < nodes.size and (begun := clock.monotonic()) < deadline and not graph.is_full:
+            part = nodes[first : first + max(chunk.size, AT_ONCE)]
             self.expand(depth, part)
             first += part.size
-            chunk.adapt(part.size, time.monotonic() - begun)
+            chunk.adapt(part.size, clock.monotonic() - begun)
         return first
 
     def restore_optimism(self) -> None:
@@ -197,17 +200,18 @@ class FlowEstimates:
 def node_inputs(graph: PartialGraph, depth: int, nodes: Int64s) -> Float32s:
     """Network inputs [N, F] of nodes of a depth."""
     level, levels_left = graph.levels[depth], graph.problem.score.max_depth - depth
-    return network_input(
-        level.sums[nodes], level.lookahead[nodes], levels_left, graph.problem.loops
-    )
+    lookahead = np.asarray(level.lookahead[nodes], np.float64)
+    given = (level.sums[nodes], lookahead, levels_left)
+    return network_input(*given, graph.total_mass, graph.problem.loops)
 
 
 def child_inputs(graph: PartialGraph, level: Level, cuts: Int64s) -> Float32s:
     """Network inputs [2 N, F] of both children of some cuts [N] of a level."""
     levels_left = graph.problem.score.max_depth - level.depth - 1
     sums = level.cuts.sums[cuts].reshape(-1, level.sums.shape[1])
-    lookahead = level.cuts.lookahead[cuts].reshape(-1)
-    return network_input(sums, lookahead, levels_left, graph.problem.loops)
+    lookahead = level.cuts.lookahead[cuts].reshape(-1).astype(np.float64)
+    given = (sums.astype(np.float64), lookahead, levels_left)
+    return network_input(*given, graph.total_mass, graph.problem.loops)
 
 
 @njit(cache=True, nogil=True)

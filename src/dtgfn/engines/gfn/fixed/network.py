@@ -14,10 +14,10 @@ import math
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor, nn
 
 from dtgfn._support.arrays import Float32s, Floats
+from dtgfn._support.compiled import njit
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaf_models import log_marginal, row_mass
 
@@ -75,13 +75,19 @@ class ResidualNetwork(nn.Module):
 
 @njit(cache=True, nogil=True)
 def network_input(
-    sums: Floats | Float32s, lookahead: Floats | Float32s, levels_left: int, loops: Loops
+    sums: Floats,
+    lookahead: Floats,
+    levels_left: int,
+    everything: float,
+    loops: Loops,
 ) -> Float32s:
-    """Describe row sets by their sums [N, K] and look-ahead [N]: float32 [N, K + N_INPUTS]."""
+    """Describe row sets by their sums [N, K] and look-ahead [N]: float32 [N, K + N_INPUTS].
+
+    ``everything`` is the weight of all rows.
+    """
     n_sets, n_sums = sums.shape
     x = np.empty((n_sets, n_sums + N_INPUTS), np.float32)
     here = np.empty(n_sums)
-    everything = row_mass(loops.sums.sum(axis=0), loops.leaf)
     for i in range(n_sets):
         largest = 0.0
         for c in range(n_sums):

@@ -6,10 +6,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
 from dtgfn._support.arrays import Bools, Float32s, Floats, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn.engines.gfn.free.mdp import STOP, GrowingTrees, Nodes, cut_range, cuts_by_feature
 from dtgfn.engines.gfn.free.policy import LeafPaths, NodeEmbeddings, Policy, View
 

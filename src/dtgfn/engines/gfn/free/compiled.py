@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg  # noqa: F401  (its BLAS, which compiled code calls, must be there to be found)
-from numba import njit
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from torch import nn
 
 from dtgfn._support.arrays import Bools, Float32s, Floats, Int64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.gfn.free.actors import Actions, choose_into, no_actions
 from dtgfn.engines.gfn.free.mdp import GrowingTrees
 from dtgfn.engines.gfn.free.policy import VALUE_WIDTH, MlpPolicy
@@ -119,7 +119,7 @@ def _read(policy: MlpPolicy) -> Weights:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _dense(x: Float32s, layers: Layers, relu: bool) -> Float32s:
     """Linear layers, each followed by a ReLU if wanted."""
     matrices, biases = layers
@@ -157,7 +157,7 @@ def _embed(
             known.leaf_logit[where[i]] = logit[i, 0]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _summary(token: Float32s, leaves: Int64s, path_length: int) -> Float32s:
     """Mean token of each state's leaves, and their number [A, W + 1]."""
     n_leaves, width = leaves.shape[1], token.shape[1]
@@ -212,7 +212,7 @@ def _act(
     _choose_rules(weights, known, node, lowest, highest, explore, chance, going, actions)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _choose_rules(
     weights: Weights,
     known: Known,

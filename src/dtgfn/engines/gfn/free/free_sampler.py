@@ -66,6 +66,7 @@ class FreeSampler:
     """
 
     complete_trees = True
+    large = False
     knows_tree_probability = False  # many trajectories lead to a tree
     summed_levels = 0
     exact = False
@@ -175,11 +176,6 @@ class FreeSampler:
         depths[states.tree[goes], states.step[goes]] = trajectories.nodes.depth[states.node[goes]]
         return depths
 
-    @property
-    def best_log_reward(self) -> float:
-        """Minus infinity: nothing is known beyond the trees drawn."""
-        return -np.inf
-
     def best_known(self) -> None:
         """Nothing is known beyond the trees drawn."""
 
@@ -194,6 +190,14 @@ class FreeSampler:
     def bounds(self) -> tuple[float, float]:
         """Nothing is known beyond the trees drawn."""
         return -math.inf, math.inf
+
+    @property
+    def full(self) -> bool:
+        """It remembers nothing that could fill the memory."""
+        return False
+
+    def stop_growing(self) -> None:
+        """It does not grow."""
 
     @property
     def finished(self) -> bool:
@@ -220,7 +224,8 @@ class FreeSampler:
         return self.network  # type: ignore[return-value]
 
     def _actor(self) -> Actor:
-        if isinstance(self._policy, MlpPolicy) and self.device.type == "cpu":
+        # The compiled actor knows the parameters alone: what a subclass does otherwise, only torch.
+        if type(self._policy) is MlpPolicy and self.device.type == "cpu":
             return CompiledActor(self._policy)
         return TorchActor(self._policy, self.device)
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.trees.batch import LEAF, TreeBatch, empty_batch
 from dtgfn.trees.leaf_models import add_row
 from dtgfn.trees.score import Rows, Score, leaf_log_marginal, merge_rows
@@ -248,7 +248,7 @@ def _share_rows(
             _look(codes, target, weight, leaf, order, pool, child, pool.depth[child] < max_depth)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _look(
     codes: Codes,
     target: Int32s | Floats,

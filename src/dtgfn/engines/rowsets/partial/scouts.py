@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.partial.flows import LEAST_OPEN, cut_open
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
@@ -38,6 +38,34 @@ def send_scouts(
         if nodes.size == 0:
             break
     return frontier, passed
+
+
+def next_to_pair(graph: PartialGraph, done: list[set[int]]) -> tuple[int, int] | None:
+    """Return depth and node of the likeliest known row set that is not ``done`` at its depth.
+
+    From the root on, always the likelier side of the likeliest cut; None if all of these are done.
+    """
+    node = 0
+    for depth in range(graph.n_upper):
+        level, below = graph.levels[depth], graph.levels[depth + 1]
+        if np.isnan(level.flow[node]):
+            return None
+        if node not in done[depth]:
+            return depth, node
+        first, number = int(level.start[node]), int(level.n_cuts[node])
+        if number == 0:
+            return None
+        children = level.cuts.child[
+            first + int(np.argmax(level.cuts.logit[first : first + number]))
+        ]
+        children = [int(c) for c in children if c >= 0 and not np.isnan(below.flow[c])]
+        fresh = [c for c in children if depth + 1 < graph.n_upper and c not in done[depth + 1]]
+        if fresh:
+            return depth + 1, fresh[0]
+        if not children:
+            return None
+        node = max(children, key=lambda c: float(below.sums[c].sum()))
+    return None
 
 
 @njit(cache=True, nogil=True)
@@ -100,7 +128,7 @@ def spread(
     return at[:n_found], found[:n_found], child[:n_children], followers[:n_children]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def weigh_cuts(
     first: int,
     number: int,
@@ -126,7 +154,7 @@ def weigh_cuts(
     return unknown, known
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def is_unknown(e: int, cuts: CutTable, below_flow: Floats) -> bool:
     """Whether one of the cut's children has not been looked at."""
     for side in range(2):
