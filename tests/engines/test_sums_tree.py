@@ -261,7 +261,7 @@ def locate(tree, table):
 @njit
 def weigh_and_walk(tree, start, drawing, variance, state, table, scratch, rng):
     cells = scratch.cells[ROOT]
-    if start == 0:
+    if start == 0 and scratch.known.shape[0] > 0:
         count_precisions(table, state[0], scratch.known)
         count_pulls(table, scratch.active, state[1], scratch.known, cells)
     else:
