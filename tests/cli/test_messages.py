@@ -196,7 +196,7 @@ COLUMNS = [
     (X["a"], ValueError, "Expected 2D array, got 1D array instead. Reshape your data"),
     ([[1, 2], [1]], ValueError, "The rows differ in length (1 and 2 cells); give every row"),
     (None, ValueError, "X is None, not a table; give rows by columns"),
-    ("data.csv", ValueError, "X is 'data.csv', not a table; give rows by columns"),
+    ("data.csv", ValueError, "There is no file 'data.csv'; check the path."),
     ({"a": [1, 2]}, ValueError, "X is a dict, not a table; give rows by columns"),
     ({1, 2}, ValueError, "X is a set, not a table; give rows by columns"),
     (iter([1]), ValueError, "X is a list_iterator, not a table; give rows by columns"),

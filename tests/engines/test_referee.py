@@ -119,7 +119,9 @@ def test_a_network_that_hopes_wrongly_is_told_so():
     reward = log_reward(stumps, sure.rows, sure.score)
     draws = Draws(stumps, reward, np.zeros(100), np.zeros(100), np.zeros(100, bool))
     run = Run(column=column, n_columns=5, n_jobs=1)
-    told = hold_against_sums(draws, np.zeros(100), sure.rows, sure.score, run, has_bounds=False)
+    told = hold_against_sums(
+        draws, np.zeros(100), sure.rows, sure.score, run, has_bounds=False, seconds=math.inf
+    )
     low = replace(sure, engine="gfn", solution=None, diagnostics=told, log_evidence=reward[0])
     assert any("below what sums prove" in doubt for doubt in trust(low))
     assert any("no drawn tree is" in doubt for doubt in trust(low))
@@ -206,7 +208,7 @@ def test_chains_that_stand_still_in_the_wrong_place_are_told_so(stuck):
 def test_chains_that_never_left_a_tree_claim_all_their_draws(monkeypatch):
     claimed = []
     monkeypatch.setattr(
-        mcmc_engine, "judge_draws", lambda *given_: claimed.append(given_[-1]) or {}
+        mcmc_engine, "judge_draws", lambda *given_, seconds: claimed.append(given_[-1]) or {}
     )
     options = {"n_steps": 200, "n_trees": 40, "time_budget": None}
     still = infer([[1.0]] * 9, [0, 1, 0] * 3, engine="mcmc", max_depth=2, **options)

@@ -100,10 +100,18 @@ class TabularSampler:
         return Draws(paths.trees, paths.log_reward, log_pf, zeros, zeros.astype(bool))
 
     @property
+    def full(self) -> bool:
+        return False
+
+    def stop_growing(self) -> None:
+        pass
+
+    @property
     def finished(self):
         return self.n_learned >= self.finish_after
 
     complete_trees = True
+    large = False
     deadline = np.inf
     best_log_reward = -np.inf
 

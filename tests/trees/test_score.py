@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from dtgfn.trees.batch import from_splits
+from dtgfn.trees.batch import from_splits, node_sums
 from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import (
     BranchingPrior,
@@ -23,6 +23,7 @@ from dtgfn.trees.score import (
     make_prior,
     make_score,
 )
+from dtgfn.trees.shared_sums import shared_leaf_sums
 
 slow_start = examples(80)
 priors = st.sampled_from([0, 0.0, 2.5, "mdl", "paper", "bcart", ("bcart", 0.3, 1.5)])
@@ -228,3 +229,15 @@ def test_a_prior_that_does_not_exist_is_refused_with_the_list_of_those_that_do(v
     ) as error:
         make_score(**SIZES, split_penalty=value)
     assert f"split_penalty={value!r}" in str(error.value)
+
+
+@slow_start
+@given(cases(), st.data())
+def test_leaves_hold_the_same_sums_when_paths_are_shared(case, data):
+    trees = data.draw(st.lists(any_trees(case.codes.shape[1]), min_size=1, max_size=6))
+    batch, rows = to_batch(trees), case.rows
+    given_ = (batch, rows.codes, rows.target, rows.weight, case.score.leaf)
+    (slow, n_slow), (fast, n_fast) = node_sums(*given_), shared_leaf_sums(*given_)
+    leaves = (batch.feature < 0) & (np.arange(batch.feature.shape[1]) < batch.n_nodes[:, None])
+    np.testing.assert_array_equal(fast[leaves], slow[leaves])  # to the last digit
+    np.testing.assert_array_equal(n_fast[leaves], n_slow[leaves])

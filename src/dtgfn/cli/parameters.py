@@ -188,7 +188,7 @@ FLAGS = (
     Flag("n_steps", OrNone(parse_int), RUN, "none", "Training steps (gfn) or moves (mcmc) at most.",
          option_of=tuple(TASKS)),
     Flag("options", str, RUN, "none", "What only the engine knows, as name=value, given as often "
-         "as needed: n_particles=500 (smc), memory_budget=2000000000 (exact)."),
+         "as needed: n_particles=500 (smc), memory_budget=2GB (all)."),
     Flag("preset", str, TRAINING, "default", "Settings to start from.", ("default", "paper"),
          option_of=tuple(TASKS)),
     Flag("leaf_order", OrNone(str), TRAINING, "none", "Whether open leaves decide at once, or one "

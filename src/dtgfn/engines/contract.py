@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from dtgfn._support.arrays import Int32s
+from dtgfn._support.memory import allowed_memory, gigabytes
 from dtgfn._support.progress import Progress, silent
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.score import Rows, Score
@@ -56,6 +57,17 @@ class Run:
     n_jobs: int | None = None
     progress: Progress = silent
     judged: bool = True
+
+
+def check_table_memory(engine: str, n_bytes: float, budget: int | None) -> None:
+    """Refuse a table whose rows, as an engine needs them, do not fit, before memory is taken."""
+    allowed = allowed_memory(budget)
+    if n_bytes > allowed:
+        raise BudgetExceeded(
+            f"{engine} needs {gigabytes(n_bytes)} for these rows and columns, but only "
+            f"{gigabytes(allowed)} may be used; allow more memory_budget, or use fewer rows or "
+            "columns."
+        )
 
 
 class Engine(Protocol[OptionsT]):

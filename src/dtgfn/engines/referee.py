@@ -28,8 +28,11 @@ from dtgfn.trees.batch import TreeBatch, distinct_trees, uses_columns
 from dtgfn.trees.score import Rows, Score
 
 WORK = 3e5  # steps of the loops for each tree: a fraction of a second for a thousand of them
+LOOK_UP = 100.0  # steps that finding the row sets of a cut takes
 MOST_NODES = 2000
+WORK_PER_SECOND = 3e8  # of these steps, on any machine of today
 MOST_CELLS = 5_000_000  # of a table
+CELLS_PER_SECOND = 5e6  # of a table that is made ready
 AT_ONCE = 64  # scouts, at least
 RARELY = 0.005
 
@@ -66,15 +69,17 @@ def bound_posterior(
     n_jobs: int,
     n_trees: int = 1000,
     partial_sums: bool = True,
+    seconds: float = math.inf,
 ) -> Bounds | None:
-    """Do as much exact work as is fair to the work that so many trees were.
+    """Do as much exact work as is fair to the work that so many trees were, and fits in time.
 
     None if that is too little for the sum over all trees, and ``partial_sums`` are not wanted.
     """
     problem = make_problem(rows, score, column, n_columns)
-    complete = sum_all(problem, column, n_columns, Threads(n_jobs), n_trees * WORK)
+    work = min(n_trees * WORK, seconds * WORK_PER_SECOND)
+    complete = sum_all(problem, column, n_columns, Threads(n_jobs), work)
     if complete is None and partial_sums:
-        return bound_sums(problem, column, n_columns, n_jobs, n_trees)
+        return bound_sums(problem, column, n_columns, n_jobs, work)
     return complete
 
 
@@ -89,7 +94,7 @@ def sum_all(
     for _ in range(n_steps):
         counts = count_edges(problem, levels[-1], run)
         n_edges = float(counts.sum(dtype=np.int64))
-        work -= count_cells(problem, levels[-1]) + n_edges * problem.n_words
+        work -= count_cells(problem, levels[-1]) + n_edges * (problem.n_words + LOOK_UP)
         # Every cut has two children, most of which are new, and those are to be summed too.
         if work < 2 * n_edges * problem.feature.size:
             return None
@@ -122,7 +127,7 @@ def count_cells(problem: Problem, sets: RowSets) -> float:
 
 
 def bound_sums(
-    problem: Problem, column: Int32s, n_columns: int, n_jobs: int, n_trees: int
+    problem: Problem, column: Int32s, n_columns: int, n_jobs: int, work: float
 ) -> Bounds:
     """Look at the row sets that hold most by their look-ahead, as many as can be afforded."""
     score = problem.score
@@ -130,7 +135,7 @@ def bound_sums(
     graph = PartialGraph(problem, 2 if score.max_depth > 2 else 1, Threads(n_jobs))
     rng = np.random.default_rng(0)
     look_at(graph, 0, np.zeros(1, np.int64))
-    n_left = affordable_nodes(problem, n_trees)
+    n_left = affordable_nodes(problem, work)
     n_scouts = max(AT_ONCE, n_left // 8)  # in few rounds: each updates all flows
     while graph.n_upper and n_left > 0 and float(graph.levels[0].open[0]) > 0.0:
         frontier, _ = send_scouts(graph, min(n_scouts, n_left), rng)
@@ -143,11 +148,11 @@ def bound_sums(
     return Bounds(floor, ceiling, first_split(graph, ceiling, column, n_columns))
 
 
-def affordable_nodes(problem: Problem, n_trees: int) -> int:
+def affordable_nodes(problem: Problem, work: float) -> int:
     """Row sets whose sums fit into the work."""
     pairs = problem.max_cuts**2 / 2 if problem.two_levels_at_once else 0.0
     cells = problem.n_rows * max(problem.feature.size, 1) * problem.loops.sums.shape[1]
-    return int(np.clip(n_trees * WORK / max(pairs + cells, 1.0), 1, MOST_NODES))
+    return int(np.clip(work / max(pairs + cells, 1.0), 1, MOST_NODES))
 
 
 def look_at(graph: PartialGraph, depth: int, nodes: Int64s) -> int:
@@ -198,6 +203,7 @@ def judge_draws(
     n_claimed: float | None = None,
     weight: Floats | None = None,
     partial_sums: bool = True,
+    seconds: float = math.inf,
 ) -> dict[str, float]:
     """Hold trees against the bounds; plain numbers for ``diagnostics``.
 
@@ -209,13 +215,16 @@ def judge_draws(
     some column where they do not, or that they seem to hold, by how often they come again, and do
     not. ``marginal_gap``, where the sum is complete, is how far the use of some column or the sizes
     are from the exact ones, beyond the errors of as many draws as the engine claims by its largest
-    effective sample size (``n_effective`` if None). Tables whose root is much work are not judged.
+    effective sample size (``n_effective`` if None). Tables whose root is much work are not judged,
+    nor those that ``seconds`` are too few for.
     """
-    if not run.judged or rows.codes.size > MOST_CELLS:
+    seconds -= rows.codes.size / CELLS_PER_SECOND
+    if not run.judged or rows.codes.size > MOST_CELLS or seconds <= 0:
         return {}
     column, n_columns = run.column, run.n_columns
     n_threads = count_threads(run.n_jobs)
-    bounds = bound_posterior(rows, score, column, n_columns, n_threads, len(trees), partial_sums)
+    given = (rows, score, column, n_columns, n_threads, len(trees), partial_sums)
+    bounds = bound_posterior(*given, seconds)
     if bounds is None:
         return {}
     weight = np.full(len(trees), 1 / len(trees)) if weight is None else weight

@@ -69,9 +69,9 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
-        Seconds, without compiling, after which sampling ends with what there is and an exact
-        inference gives up; None for no limit. A GFlowNet trains for so long, less if hardly
-        anything is left to learn, and prepares and draws trees on top.
+        Seconds of the whole fit, without compiling, after which sampling ends with what there is
+        and an exact inference gives up; None for no limit. A GFlowNet trains for three quarters of
+        it, less if hardly anything is left to learn, and draws trees in the rest.
     n_jobs : int or None
         Threads, all cores if None.
     random_state : int, RandomState or None
@@ -85,13 +85,12 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         What only a researcher sets. Of every engine ``leaf_draws``: whether a leaf of a sampled
         tree predicts a draw from its Dirichlet posterior, as in the paper, instead of the mean. Of
         bags ``n_bags`` and ``column_share``. Of "mcmc" ``n_chains`` and ``n_steps``, of "smc"
-        ``n_particles`` and ``n_sweeps``, of "exact" ``memory_budget``. Of "gfn" ``preset``
-        ("default" or "paper"), ``callbacks`` (called with the training state after each step; False
-        ends training),
-        ``checkpoint`` (a file that training is saved to, and taken up from if it exists) and every
-        field of ``dtgfn.engines.gfn.settings.Settings``, such as ``leaf_order`` ("fixed": all open
-        leaves decide at once; "free": one by one in any order, as in the paper), ``objective``,
-        ``loss``, ``n_steps`` and ``device``.
+        ``n_particles`` and ``n_sweeps``, of all ``memory_budget`` (bytes, or "2GB"). Of
+        "gfn" ``preset`` ("default" or "paper"), ``callbacks`` (called with the training state after
+        each step; False ends training), ``checkpoint`` (a file that training is saved to, and taken
+        up from if it exists) and every field of ``dtgfn.engines.gfn.settings.Settings``, such as
+        ``leaf_order`` ("fixed": all open leaves decide at once; "free": one by one in any order, as
+        in the paper), ``objective``, ``loss``, ``n_steps`` and ``device``.
 
     Attributes
     ----------
@@ -191,9 +190,9 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         return self._fit(X, y, sample_weight, None, streamed=False)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, classes: Any, *, streamed: bool) -> Self:
+        source = self._read_source(X, y, sample_weight)
         check_flag("leaf_draws", self._leaf_draws)
         leaf = self._leaf()
-        source = self._read_source(X, y, sample_weight)
         table: Table | TrainingSource
         if source is not None:
             weighted = None if self.class_weight is None else self._class_factors

@@ -60,7 +60,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
-        Seconds of training or sampling, after which an exact inference gives up.
+        Seconds of the whole fit, after which an exact inference gives up.
     n_jobs : int or None
         Threads, all cores if None.
     random_state : int, RandomState or None

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn.trees.batch import TreeBatch, from_splits
 
 BEAM = 24  # root cuts of a subtree from which trees are grown

@@ -21,7 +21,7 @@ from dtgfn.data.targets import MAX_WEIGHT
 from dtgfn.diagnostics.judgement import warn_if_untrustworthy
 from dtgfn.engines.contract import Run
 from dtgfn.engines.registry import ENGINES
-from dtgfn.inference.method import read_method
+from dtgfn.inference.method import enough_memory, read_method
 from dtgfn.inference.training_data import check_length, encode_target, read_target
 from dtgfn.posterior.importance_weights import effective_sample_size
 from dtgfn.posterior.of_model import as_posterior
@@ -141,7 +141,8 @@ def extend_prepared(
             n_jobs=n_jobs,
             progress=progress,
         )
-        extended = ENGINES[posterior.engine].infer(rows, posterior.score, run, options)
+        with enough_memory(len(rows.target), run.n_columns):
+            extended = ENGINES[posterior.engine].infer(rows, posterior.score, run, options)
     warn_if_untrustworthy(extended)
     diagnostics = {**extended.diagnostics, "instant": instant}
     return replace(extended, binner=binner, classes=posterior.classes, diagnostics=diagnostics)

@@ -27,7 +27,13 @@ from dtgfn.engines.registry import find_engine
 from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.auto import FIRST, infer_chosen, read_auto
 from dtgfn.inference.given import infer_given
-from dtgfn.inference.method import Method, check_ensemble, read_method, resolve_binning
+from dtgfn.inference.method import (
+    Method,
+    check_ensemble,
+    enough_memory,
+    read_method,
+    resolve_binning,
+)
 from dtgfn.inference.outside import make_outside
 from dtgfn.inference.source_data import TrainingSource, training_source
 from dtgfn.inference.sums import (
@@ -141,9 +147,9 @@ def infer(
     sample_weight : array [n], str or None
         A weight of 3 counts as three rows, 0 as none; of a source the name of its column.
     time_budget : float or None
-        Seconds after which sampling or training ends with what there is, and exact inference is
-        given up; compiling does not count, and what "gfn" does before and after training comes on
-        top. None for no limit.
+        Seconds of the whole call, from reading the table to judging the trees: sampling and
+        training end with what there is, of trees that it is too short for fewer are drawn, and
+        exact inference is given up. Compiling does not count. None for no limit.
     n_jobs : int or None
         Threads, all cores if None or -1.
     random_state : int, Generator or None
@@ -154,7 +160,8 @@ def infer(
         What only the engine knows: of "gfn" ``preset`` ("default" or "paper"), ``callbacks``,
         ``checkpoint`` and every training setting (``leaf_order``, ``objective``, ``loss``,
         ``n_steps``, ``device``, ...); of "mcmc" ``n_chains`` and ``n_steps``; of "smc"
-        ``n_particles`` and ``n_sweeps``; of "exact" ``memory_budget``. And of bags ``n_bags`` (200)
+        ``n_particles`` and ``n_sweeps``; of all of them ``memory_budget``, bytes or a text such
+        as "2GB" (half of what is free). And of bags ``n_bags`` (200)
         and ``column_share``, the share of the columns that a bag knows (0.3 to 1 for classes, all
         for numbers).
 
@@ -262,6 +269,7 @@ def infer_prepared(
     """
     n_trees, time_budget, n_jobs = check_run(n_trees, time_budget, n_jobs)
     check_seed(random_state)
+    shape = getattr(table, "n_rows", None), getattr(table, "n_columns", None)
     settings: dict[str, Any] = {
         "max_depth": max_depth,
         "split_penalty": split_penalty,
@@ -270,7 +278,7 @@ def infer_prepared(
     auto = read_auto(settings, leaf, method)
     # Bags draw rows, and leaving one out leaves out one of equal rows, not all of them.
     merge = method.bags is None and not auto
-    with progress_bar(verbose) as progress:
+    with progress_bar(verbose) as progress, enough_memory(*shape):
         data = make_training_data(
             table,
             target,
@@ -282,6 +290,8 @@ def infer_prepared(
             merge=merge,
             progress=progress,
         )
+    is_table = isinstance(table, Table)
+    del table  # its columns take more than the codes
     score = make_score(
         data.leaf,
         n_features=data.n_columns,
@@ -305,8 +315,9 @@ def infer_prepared(
             return replace(posterior, binner=data.binner, classes=data.classes)
         if (method.bags is not None or auto) and time_budget is not None:
             warm_up(method, data.rows, score, run)
-        rows = merged(data.rows) if merge and isinstance(table, Table) else data.rows
-        posterior = infer_chosen(method, rows, score, run, auto)
+        with enough_memory(*shape):
+            rows = merged(data.rows) if merge and is_table else data.rows
+            posterior = infer_chosen(method, rows, score, run, auto)
     if method.bags is None:  # trees of different bags do not have to agree
         warn_if_untrustworthy(posterior)
     warn_if_cut_short(posterior, time_budget)

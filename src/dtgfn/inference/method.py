@@ -6,13 +6,15 @@ An ensemble is a line in ``ENSEMBLES`` with the options that are its own, whatev
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from dtgfn._support.checks import check_choice
+from dtgfn._support.memory import available_memory, gigabytes
 from dtgfn.data.thresholds import AnyBinning, Binning
-from dtgfn.engines.contract import Engine, Run
+from dtgfn.engines.contract import BudgetExceeded, Engine, Run
 from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.engines.sums.settings import OPTION_NAMES
 from dtgfn.inference.bagging import BAG_DEFAULTS, infer_bagged
@@ -40,6 +42,21 @@ class Method:
         if self.bags is None:
             return self.engine.infer(rows, score, run, self.options)
         return infer_bagged(self.engine, rows, score, run, self.options, self.bags)
+
+
+@contextmanager
+def enough_memory(n_rows: int | None, n_columns: int | None) -> Iterator[None]:
+    """Say in a sentence that memory is too small: numpy tells only the shape of an array."""
+    try:
+        yield
+    except MemoryError as error:
+        known = n_rows is not None and n_columns is not None
+        size = f"{n_rows:,} rows with {n_columns:,} columns" if known else "this table"
+        raise BudgetExceeded(
+            f"There is not enough memory for {size}; "
+            f"{gigabytes(available_memory())} are free. Use fewer rows, columns or n_thresholds, "
+            "or a memory_budget below that."
+        ) from error
 
 
 def resolve_binning(binning: AnyBinning, ensemble: str | None) -> Binning:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Floats
+from dtgfn._support.compiled import njit
 from dtgfn.trees.batch import TreeBatch, node_sums
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, outputs_of, row_mass
 from dtgfn.trees.score import Rows

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
+from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import run_serial
 from dtgfn.data.binning import as_codes
 from dtgfn.trees.batch import TreeBatch, canonical_keys, n_features_of

@@ -32,8 +32,11 @@ from dtgfn.trees.batch import (
     node_sums,
 )
 from dtgfn.trees.leaf_models import LeafModel, log_marginals
+from dtgfn.trees.shared_sums import shared_leaf_sums
 
 PIECE = 3_000_000  # rows times trees that are scored at once: a tenth of a second
+SHARED = 20_000_000  # rows times trees from which on paths are shared
+SUMS_AT_ONCE = 20_000_000  # of nodes of trees, then
 SplitPenalty = str | float | tuple[str, float, float]
 
 
@@ -264,9 +267,16 @@ def log_reward(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """
     first, member = distinct_trees(trees)  # draws of a narrow posterior are often equal
     reward, size = np.empty(len(first)), max(PIECE // max(len(rows.target), 1), 1)
+    add_up = node_sums
+    if len(first) * len(rows.target) >= SHARED:
+        add_up, size = (
+            shared_leaf_sums,
+            SUMS_AT_ONCE // (trees.feature.shape[1] * score.leaf.n_sums),
+        )
+        size = max(size, 1)
     for start in range(0, len(first), size):
         some = trees[first[start : start + size]]
-        sums, n_rows = node_sums(some, rows.codes, rows.target, rows.weight, score.leaf)
+        sums, n_rows = add_up(some, rows.codes, rows.target, rows.weight, score.leaf)
         value = _leaf_sum(some, sums, score) + _prior_sum(some, rows, n_rows, score)
         reward[start : start + size] = value
     return np.asarray(reward[member])

@@ -18,7 +18,7 @@ from dtgfn import infer
 from dtgfn.diagnostics import trust, verdict
 from dtgfn.engines.gfn.fixed.drawing import draw_in_time
 from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
-from dtgfn.engines.rowsets.partial.graph import known_nodes
+from dtgfn.engines.rowsets.partial.levels import known_nodes
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.trees.batch import canonical_keys
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf, log_marginal, log_partition_bound

@@ -26,7 +26,8 @@ from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES, Residuals
 from dtgfn.engines.gfn.settings import Checkpoint, make_settings
 from dtgfn.engines.gfn.state import start_state
 from dtgfn.engines.gfn.trainer import step, train
-from dtgfn.engines.rowsets.partial.graph import WIDEST_PAIRED, PartialGraph, known_nodes
+from dtgfn.engines.rowsets.partial.graph import WIDEST_PAIRED, PartialGraph
+from dtgfn.engines.rowsets.partial.levels import known_nodes
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.trees.batch import TreeBatch, canonical_keys, check_trees, empty_batch
@@ -170,7 +171,7 @@ def test_a_choice_follows_its_flows_for_every_node_of_a_batch():
     level = sampler.graph.levels[1]
     known = np.flatnonzero(~np.isnan(level.flow[: len(level)]))[:4]
     nodes = np.tile(known, 5000)
-    given = (level.start, level.n_cuts, level.cuts, level.stop, level.flow)
+    given = (level.start, level.n_cuts, level.cuts, level.stop, level.rest, level.flow)
     uniform = np.random.default_rng(1).random((nodes.size, 2))
     chosen = choose_cuts(nodes, np.argsort(nodes, kind="stable"), *given, 0.0, uniform)
     for node in known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +14,7 @@ from enumeration import LEAF, Case, Enumeration, from_batch, n_splits, to_batch
 from dtgfn.engines.gfn.free.actors import TorchActor, choose, make_paths
 from dtgfn.engines.gfn.free.free_sampler import FreeSampler
 from dtgfn.engines.gfn.free.mdp import STOP, GrowingTrees
+from dtgfn.engines.gfn.free.policy import MlpPolicy
 from dtgfn.engines.gfn.free.trajectories import complete_trajectories, take_step
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
 from dtgfn.trees.batch import canonical_keys, check_trees
@@ -247,6 +249,20 @@ def test_the_compiled_actor_and_torch_draw_the_same_trees(hidden, monkeypatch):
     plain = sampler.rollout(60, 0.2, np.random.default_rng(16))
     assert canonical_keys(compiled.trees) == canonical_keys(plain.trees)
     np.testing.assert_allclose(compiled.log_pf, plain.log_pf, atol=1e-4)
+
+
+def test_what_a_subclass_of_the_policy_does_otherwise_is_heard():
+    sampler = make(random_rows(np.random.default_rng(15)))
+
+    class Stopping(MlpPolicy):
+        def view(self, embeddings, leaves):
+            seen = super().view(embeddings, leaves)
+            return replace(seen, stop_logit=seen.stop_logit + 1e3)
+
+    sampler.network.__class__ = Stopping
+    assert (sampler.rollout(20, 0.0, np.random.default_rng(16)).trees.n_splits == 0).all()
+    sampler.network.__class__ = MlpPolicy
+    assert (sampler.rollout(20, 0.0, np.random.default_rng(16)).trees.n_splits > 0).any()
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from dtgfn.engines.gfn.engine import ENGINE, find_device
+from dtgfn.engines.gfn.engine import ENGINE
+from dtgfn.engines.gfn.making import find_device
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
 from dtgfn.engines.gfn.settings import _LOSSES, _OBJECTIVES, Settings, make_settings
 

@@ -22,6 +22,7 @@ STUDIES = {
     "paper-choices": "What the choices are worth that the paper leaves open",
     "predict": "Seconds to predict, next to a random forest",
     "regression": "Regression next to rivals, and how far exact sums reach",
+    "scale": "Long and wide tables: time, memory and CPU, next to LightGBM",
     "seed-spread": "How far a mean over five seeds can move",
     "speed": "Seconds per training step, next to the authors' code",
     "streaming": "A stream of batches: partial fits against cold starts",

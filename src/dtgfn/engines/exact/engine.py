@@ -10,8 +10,7 @@ import numpy as np
 
 from dtgfn._support import clock
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn._support.checks import check_count
-from dtgfn._support.memory import available_memory
+from dtgfn._support.memory import allowed_memory, read_memory_budget
 from dtgfn._support.parallel import Runner, Threads, count_threads, run_at_once
 from dtgfn._support.progress import silent
 from dtgfn.engines.contract import PREPARING, Run
@@ -46,17 +45,15 @@ class ExactOptions:
 
     Attributes
     ----------
-    memory_budget : int or None
-        Bytes that it may take; None for half of what is free.
+    memory_budget : int, str or None
+        Bytes that it may take, or a text such as "2GB"; None for half of what is free.
 
     """
 
     memory_budget: int | None = None
 
     def __post_init__(self) -> None:
-        if self.memory_budget is not None:
-            way_out = "give a whole number of bytes from 1, or None for half of what is free"
-            check_count("memory_budget", self.memory_budget, way_out)
+        object.__setattr__(self, "memory_budget", read_memory_budget(self.memory_budget))
 
 
 @dataclass(frozen=True)
@@ -159,10 +156,9 @@ def infer_exact(
 
 def make_budget(run: Run, options: ExactOptions) -> Budget:
     """Start the clock; memory is half of what is free if none is given."""
-    memory = options.memory_budget
     return Budget(
         seconds=run.time_budget,
-        memory=available_memory() // 2 if memory is None else int(memory),
+        memory=int(allowed_memory(options.memory_budget)),
         n_jobs=count_threads(run.n_jobs),
         progress=run.progress,
         started=clock.monotonic(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,10 @@ from scipy.special import softmax
 
 from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
+from dtgfn._support.budgets import Allowance
 from dtgfn._support.forks import was_forked
-from dtgfn._support.parallel import Threads, count_threads
+from dtgfn._support.memory import allowed_memory, read_memory_budget
+from dtgfn._support.parallel import count_threads
 from dtgfn.engines.contract import PREPARING, Run
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
 from dtgfn.engines.gfn.settings import (
@@ -29,7 +31,6 @@ from dtgfn.engines.gfn.settings import (
     make_settings,
 )
 from dtgfn.engines.referee import judge_draws
-from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.posterior.importance_weights import effective_sample_size, evidence_estimate
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
 from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     from dtgfn.engines.gfn.trainer import Training
 
 ENDS = ("finished", "plateau")  # of training that did not have to be broken off
-EXTRA_SHARE, EXTRA_SECONDS = 0.2, 1.0  # on top of the time budget, for drawing trees
-FEW_ROWS = 20
+TRAINED, DRAWN = 0.75, 0.95  # shares of the time after which training and drawing are to be done
+LEAST_DRAWING = 0.3  # seconds for drawing trees, whatever came before took
+INTERRUPTED = 0.5  # seconds for drawing trees once the user wants it to end
 SETTLED = 0.1  # nats
 
 
@@ -87,6 +89,9 @@ class GfnOptions:
     warm_start : TreePosterior or None
         Trees of an earlier posterior weighed for these rows (``extend.reweigh``): training begins
         with what they, and the ``policy`` of the earlier rows, have learned, on the time budget.
+    memory_budget : int, str or None
+        Bytes for the row sets that are remembered, or a text such as "2GB"; None for half of what
+        is free.
 
     """
 
@@ -95,13 +100,17 @@ class GfnOptions:
     checkpoint: str | Path | Checkpoint | None = None
     policy: TrainedPolicy | None = None
     warm_start: TreePosterior | None = None
+    memory_budget: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "memory_budget", read_memory_budget(self.memory_budget))
 
 
 class GfnEngine:
     """The GFlowNet as an engine (see ``engines/contract.py``)."""
 
     name = "gfn"
-    option_names = ("preset", "callbacks", "checkpoint", "policy", *SETTING_NAMES)
+    option_names = ("preset", "callbacks", "checkpoint", "policy", "memory_budget", *SETTING_NAMES)
     side_by_side = False  # torch's number of threads is that of the process
     fills_time = True
 
@@ -111,7 +120,7 @@ class GfnEngine:
         >>> ENGINE.read_options({"preset": "paper", "n_steps": 20}).settings.hidden
         (256, 256, 256)
         """
-        other = ("callbacks", "checkpoint", "policy", "warm_start")
+        other = ("callbacks", "checkpoint", "policy", "warm_start", "memory_budget")
         settings = make_settings(**{k: value for k, value in given.items() if k not in other})
         callbacks = given.get("callbacks", ())
         callbacks = tuple(callbacks) if isinstance(callbacks, Iterable) else callbacks
@@ -167,25 +176,29 @@ def infer_gfn(
         Its ``solution`` is the ``TrainedPolicy``.
 
     """
-    from dtgfn.engines.gfn.state import data_fingerprint
+    import torch  # noqa: F401 (a long import, before the clock starts)
+
+    from dtgfn.engines.gfn.state import name_target
     from dtgfn.engines.gfn.trainer import train
 
-    started, options = clock.monotonic(), GfnOptions() if options is None else options
+    allowance, options = Allowance(run.time_budget), GfnOptions() if options is None else options
     settings, rng = options.settings, np.random.default_rng(run.random_state)
     network_seed, train_seed = (int(seed) for seed in rng.integers(0, 2**31, size=2))
     threads = count_threads(run.n_jobs)
     # The fixed order's network is small: more threads would wait for each other.
     torch_jobs = threads if settings.leaf_order == "free" or settings.device != "cpu" else 1
-    fingerprint = data_fingerprint(rows, score)
+    merged = merge_rows(rows)
+    fingerprint = name_target(merged, score)
     with torch_threads(torch_jobs):
         seeds = network_seed, train_seed
-        sampler, state, begun = begin(rows, score, run, options, fingerprint, seeds, threads)
+        given = (score, run, options, fingerprint, seeds, threads, allowance)
+        sampler, state = begin(rows, merged, *given)
         training = train(
             sampler,
             rows,
             score,
             settings,
-            time_budget=remaining(run.time_budget, begun),
+            time_budget=seconds_until(allowance.deadline(TRAINED)),
             random_state=train_seed,
             progress=run.progress,
             callbacks=options.callbacks,
@@ -194,100 +207,57 @@ def infer_gfn(
         )
         sampler.finish()
         run.progress("drawing trees", 0.0)
-        sampler.deadline = drawing_deadline(training.stopped_because, begun, run.time_budget)
+        sampler.deadline = drawing_deadline(training.stopped_because, allowance)
         trained = TrainedPolicy(sampler, training.state, fingerprint, torch_jobs)
-        return draw_posterior(trained, training, rows, score, run, rng, started)
+        return draw_posterior(trained, training, rows, score, run, rng, allowance)
 
 
 def begin(
     rows: Rows,
+    merged: Rows,
     score: Score,
     run: Run,
     options: GfnOptions,
     fingerprint: str,
     seeds: tuple[int, int],
     n_jobs: int,
-) -> tuple[Sampler, TrainState | None, float]:
-    """Return the sampler, the state that training goes on from, and when the budget began."""
+    allowance: Allowance,
+) -> tuple[Sampler, TrainState | None]:
+    """Return the sampler, and the state that training goes on from; ``merged`` has no equal rows.
+
+    Compiling does not count.
+    """
+    from dtgfn.engines.gfn.making import Maker
     from dtgfn.engines.gfn.state import start_state, warm_start
 
     policy, settings = options.policy, options.settings
     run.progress(PREPARING, 0.0)
     if policy is not None and policy.fingerprint == fingerprint:
         run.progress(PREPARING, 1.0)
-        return policy.sampler, policy.state, clock.monotonic()
-    sampler = make_sampler(rows, score, run, settings, seeds[0], n_jobs)
+        return policy.sampler, policy.state
+    if settings.row_batch is None:
+        rows = merged
     before = policy.state if policy is not None and options.warm_start is not None else None
+    maker = Maker(score, run, settings, n_jobs, allowed_memory(options.memory_budget))
     if before is None:
-        compile_steps(sampler, rows, score, run, settings)
+        with allowance.paused():
+            maker.compile_problem(rows)
+    problem = maker.problem(rows)
+    if before is None:
+        with allowance.paused():
+            maker.compile_steps(rows, problem)
+    sampler = maker.sampler(rows, problem, seeds[0])
     run.progress(PREPARING, 1.0)
-    begun, state = clock.monotonic(), None
+    state = None
     if options.warm_start is not None:
         state = start_state(sampler, score, settings, seeds[1])
         warm_start(state, before, options.warm_start, run.time_budget)
-    return sampler, state, begun
+    return sampler, state
 
 
-def remaining(time_budget: float | None, begun: float) -> float | None:
-    """Seconds of the budget that are left."""
-    return None if time_budget is None else max(time_budget + begun - clock.monotonic(), 0.0)
-
-
-def make_sampler(
-    rows: Rows, score: Score, run: Run, settings: Settings, seed: int, n_jobs: int
-) -> Sampler:
-    """Build the untrained sampler that the settings describe."""
-    from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
-    from dtgfn.engines.gfn.free.free_sampler import FreeSampler
-
-    device, merged = find_device(settings.device), merge_rows(rows)
-    if settings.leaf_order == "free":
-        return FreeSampler(
-            merged if settings.row_batch is None else rows,
-            score,
-            hidden=settings.hidden,
-            architecture=settings.architecture,
-            row_batch=settings.row_batch,
-            device=device,
-            seed=seed,
-        )
-    return FixedSampler(
-        make_problem(merged, score, run.column, run.n_columns),
-        merged,
-        hidden=settings.hidden,
-        exact_tails=settings.exact_tails,
-        n_scouts=settings.n_scouts,
-        remember=settings.remembers,
-        device=device,
-        seed=seed,
-        run=Threads(n_jobs),
-    )
-
-
-def find_device(name: str) -> str:
-    """Return a device that exists here: what "auto" stands for, or the one that was asked for."""
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    kind, _, number = name.partition(":")
-    if kind == "cuda" and not int(number or 0) < torch.cuda.device_count():
-        raise ValueError(
-            f"device={name!r} is not here; give 'cpu', or 'auto' to use what there is."
-        )
-    return name
-
-
-def compile_steps(sampler: Sampler, rows: Rows, score: Score, run: Run, settings: Settings) -> None:
-    """Run everything once on a few rows: compiling is not the time budget's fault."""
-    few = Rows(rows.codes[:FEW_ROWS], rows.target[:FEW_ROWS], rows.weight[:FEW_ROWS])
-    # Where it sums but one level, other loops are compiled.
-    alike = replace(settings, exact_tails=max(sampler.summed_levels, 1))
-    small = make_sampler(few, score, run, alike, 0, 1)
-    rng = np.random.default_rng(0)
-    paths = small.rollout(2, settings.epsilon, rng)
-    small.residuals([small.retrace(paths.trees, rng)], True)
-    small.draw(2, rng)
+def seconds_until(deadline: float) -> float | None:
+    """Seconds until the clock shows this; None if it never will."""
+    return None if deadline == math.inf else max(deadline - clock.monotonic(), 0.0)
 
 
 def draw_posterior(
@@ -297,26 +267,30 @@ def draw_posterior(
     score: Score,
     run: Run,
     rng: np.random.Generator,
-    started: float,
+    allowance: Allowance,
 ) -> TreePosterior:
     """Draw trees from the trained policy and weigh them."""
     sampler, begun = policy.sampler, clock.monotonic()
     draws = sampler.draw(run.n_trees, rng)
     n_drawn = len(draws.trees)
-    sampler.deadline = math.inf
     seconds = {"training_seconds": training.seconds, "draw_seconds": clock.monotonic() - begun}
     log_weight = draws.log_weight(score.temperature)
     log_evidence, error = evidence_estimate(log_weight)
     floor, ceiling = sampler.bounds()
     log_evidence = min(log_evidence, ceiling)
     known = math.isfinite(floor)  # by the row sets it has met, which are more than a referee's
-    ruling = {} if sampler.exact else hold_against_sums(draws, log_weight, rows, score, run, known)
+    trained = training_diagnostics(sampler, training, draws, rng)
+    sampler.deadline = math.inf
+    ruling = {}
+    if not sampler.exact:
+        given = (draws, log_weight, rows, score, run, known)
+        ruling = hold_against_sums(*given, allowance.last_word())
     diagnostics = {
         # Of few trees the mean may be above log Z by chance, and so above its ceiling.
         "elbo": min(float(log_weight.mean()), log_evidence),
         "ess": effective_sample_size(log_weight),
-        **training_diagnostics(sampler, training, draws, rng),
-        "seconds": clock.monotonic() - started,
+        **trained,
+        "seconds": allowance.used,
         **seconds,
         "distinct": len(set(canonical_keys(draws.trees))) / n_drawn,
         "cut_short": float(draws.cut_short.mean()),
@@ -347,7 +321,13 @@ def draw_posterior(
 
 
 def hold_against_sums(
-    draws: Draws, log_weight: Floats, rows: Rows, score: Score, run: Run, has_bounds: bool
+    draws: Draws,
+    log_weight: Floats,
+    rows: Rows,
+    score: Score,
+    run: Run,
+    has_bounds: bool,
+    seconds: float,
 ) -> dict[str, float]:
     """What a little exact work says of the draws: the network's own hopes are no witness."""
     weight = softmax(log_weight)
@@ -361,6 +341,7 @@ def hold_against_sums(
         n_effective,
         weight=weight,
         partial_sums=not has_bounds,
+        seconds=seconds,
     )
 
 
@@ -421,14 +402,11 @@ def also_known(sampler: Sampler, training: Training) -> TreeBatch | None:
     return stack_trees(met) if met else None
 
 
-def drawing_deadline(stopped_because: str, begun: float, time_budget: float | None) -> float:
-    """When drawing has to be done: when the budget is over, or after a little extra time."""
-    now = clock.monotonic()
+def drawing_deadline(stopped_because: str, allowance: Allowance) -> float:
+    """When drawing has to be done: shortly before the time is over, or after a moment."""
     if stopped_because == "interrupted":
-        return now + EXTRA_SECONDS / 2
-    if time_budget is None:
-        return math.inf
-    return max(begun + time_budget, now + max(EXTRA_SHARE * time_budget, EXTRA_SECONDS))
+        return clock.monotonic() + INTERRUPTED
+    return allowance.deadline(DRAWN, at_least=LEAST_DRAWING)
 
 
 @contextmanager

@@ -82,6 +82,7 @@ class Sampler(Protocol):
     log_z: nn.Parameter  # scalar
     complete_trees: bool  # or do trajectories end in trunks that stand for all continuations?
     knows_tree_probability: bool  # or only that of trajectories, many of which lead to a tree?
+    large: bool  # whether the table is so long or wide that a step takes seconds
     deadline: float  # of the monotonic clock, after which work is cut short; inf for never
 
     @property
@@ -129,6 +130,13 @@ class Sampler(Protocol):
     @property
     def exact(self) -> bool:
         """Whether P_F is proven to be the posterior."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the memory is used up, so that nothing more can be looked at."""
+
+    def stop_growing(self) -> None:
+        """Look at nothing more: there is no memory for it."""
 
     @property
     def finished(self) -> bool:

@@ -230,7 +230,11 @@ def first_difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
 
 def data_fingerprint(rows: Rows, score: Score) -> str:
     """Name the target: equal exactly for equal tables (in any order of rows) and equal scores."""
-    merged = merge_rows(rows)
+    return name_target(merge_rows(rows), score)
+
+
+def name_target(merged: Rows, score: Score) -> str:
+    """As ``data_fingerprint``, of rows that are merged."""
     digest = hashlib.sha256(repr((score, merged.codes.shape)).encode())
     for array in (merged.codes, merged.target, merged.weight):
         digest.update(np.ascontiguousarray(array).tobytes())

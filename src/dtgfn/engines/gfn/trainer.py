@@ -36,8 +36,9 @@ from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, Score
 
 EVALUATION_SHARE = 0.1  # of the time, for one evaluation
+LARGE_SHORTER = 5  # times that large tables are looked at as often, by steps
 NEGLIGIBLE = 1e-3  # nats: less is no improvement, however precisely it is known
-REASONS = ("steps", "time", "plateau", "finished", "callback", "interrupted")
+REASONS = ("steps", "time", "memory", "plateau", "finished", "callback", "interrupted")
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ def _run(
             state.between_steps = False
             step(state)
             clock.tick()
-            if state.step % state.settings.evaluate_every == 0:
+            if state.step % evaluation_interval(state) == 0:
                 evaluate(state, clock.evaluation_deadline)
             state.between_steps = True
             progress("training", clock.share, progress_line(state))
@@ -221,6 +222,9 @@ def _run(
             evaluate(state, clock.evaluation_deadline)
     except KeyboardInterrupt:
         because = "interrupted"
+    except MemoryError:
+        because = "memory"
+        state.sampler.stop_growing()
     finally:
         state.sampler.deadline = math.inf
     clock.tick()
@@ -228,6 +232,12 @@ def _run(
         saver.save(state)
     progress("training", 1.0, progress_line(state))
     return because
+
+
+def evaluation_interval(state: TrainState) -> int:
+    """Steps from one look at the policy to the next: fewer where each takes seconds."""
+    every = state.settings.evaluate_every
+    return max(every // LARGE_SHORTER, 1) if state.sampler.large else every
 
 
 def _begin(state: TrainState, clock: _Clock) -> None:
@@ -247,7 +257,9 @@ def _reason_to_stop(state: TrainState, clock: _Clock) -> str | None:
         return "steps"
     if state.evaluated and plateaued(state.history, state.settings):
         return "plateau"
-    return "time" if clock.time_share >= 1 else None
+    if clock.time_share >= 1:
+        return "time"
+    return "memory" if state.sampler.full else None
 
 
 def epsilon_at(settings: Settings, n_done: int, time_share: float) -> float:

@@ -12,10 +12,12 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.backends import advance_elsewhere
+from dtgfn._support.budgets import Allowance
 from dtgfn._support.checks import check_count, check_integer
 from dtgfn._support.json_values import none_if_nan
+from dtgfn._support.memory import read_memory_budget
 from dtgfn._support.parallel import Deadline, count_threads, run_round_robin
-from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
+from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run, check_table_memory
 from dtgfn.engines.convergence import effective_draws, split_r_hat
 from dtgfn.engines.mcmc.chain import INTERVAL, RECORDED, Walk, start_walk
 from dtgfn.engines.mcmc.moves import MOVES
@@ -30,6 +32,7 @@ LEAST_RECORD = 4000  # trees per chain, enough for R-hat and effective sample si
 RARE, JUDGED = 0.05, 20  # columns whose use is judged: not rarer or surer, and so many
 STILL = 100.0  # draws that chains which never move are taken for
 HISTORY = 40
+COPIES = 3  # of the codes, while equal rows are merged
 MOST_CHAINS = 1000  # each keeps its own order of the rows
 
 
@@ -43,13 +46,17 @@ class McmcOptions:
         Chains, each from its own start.
     n_steps : int or None
         Proposals of each chain; None is until the time is over.
+    memory_budget : int, str or None
+        Bytes that it may take, or a text such as "2GB"; None for half of what is free.
 
     """
 
     n_chains: int = 4
     n_steps: int | None = 100_000
+    memory_budget: int | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "memory_budget", read_memory_budget(self.memory_budget))
         n_chains = check_integer("n_chains", self.n_chains, 1, MOST_CHAINS)
         object.__setattr__(self, "n_chains", n_chains)
         if self.n_steps is not None:
@@ -61,7 +68,7 @@ class McmcEngine:
     """Metropolis-Hastings chains of grow, prune, change and swap moves."""
 
     name: str = "mcmc"
-    option_names: tuple[str, ...] = ("n_chains", "n_steps")
+    option_names: tuple[str, ...] = ("n_chains", "n_steps", "memory_budget")
     side_by_side: bool = True
     fills_time: bool = False
 
@@ -111,7 +118,10 @@ def infer_mcmc(
     compile_loops(rows, score)
     run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
-    deadline = Deadline(run.time_budget)
+    allowance, deadline = Allowance(run.time_budget), Deadline(run.time_budget)
+    # The rows in several orders while they are merged, and each chain's own order of them.
+    needed = COPIES * rows.codes.nbytes + 8.0 * len(rows.target) * (n_chains + COPIES)
+    check_table_memory("MCMC", needed, options.memory_budget)
     table = make_node_table(rows, score)
     quota = -(-n_trees // n_chains)
     rng = np.random.default_rng(run.random_state)
@@ -125,7 +135,8 @@ def infer_mcmc(
     n_effective = independent_draws(diagnostics)
     # Chains that never moved claim that there is nowhere to go, with as many trees as there are.
     n_claimed = diagnostics["ess_log_reward"] or n_trees
-    ruling = judge_draws(trees, reward, rows, score, run, n_effective, n_claimed)
+    given = (trees, reward, rows, score, run, n_effective, n_claimed)
+    ruling = judge_draws(*given, seconds=allowance.last_word())
     return sampled_posterior(
         trees,
         log_reward=reward,

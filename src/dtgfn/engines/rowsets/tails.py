@@ -20,7 +20,7 @@ from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Interruptible, Runner, run_at_once
 from dtgfn.engines.rowsets.graph import Edges, RowSets, expand, sum_rows
-from dtgfn.engines.rowsets.one_level import list_cuts, make_cut_buffer
+from dtgfn.engines.rowsets.one_level import CutBuffer, list_cuts, make_cut_buffer
 from dtgfn.engines.rowsets.problem import Loops, Problem
 from dtgfn.engines.rowsets.two_levels import load_set, make_pairs, sum_first_cuts, value_sides
 from dtgfn.trees.batch import TreeBatch
@@ -226,6 +226,10 @@ def add_best_splits(
     levels_left = problem.score.max_depth - depth - 1
     if levels_left < 0:
         return
+    if levels_left == 0:
+        last = best_last_split(problem, this, depth)
+        splits |= {} if last is None else {path: last}
+        return
     edges, children = expand(problem, this, serial)
     values = tail_values(problem, children, levels_left, parallel, with_columns=False)
     chosen = best_edge(problem, this, edges, values, depth)
@@ -234,6 +238,34 @@ def add_best_splits(
         for side, child in enumerate((edges.left[chosen], edges.right[chosen])):
             below = children.take(np.array([child]))
             add_best_splits(problem, below, (*path, side), splits, serial, parallel)
+
+
+def best_last_split(problem: Problem, this: RowSets, depth: int) -> tuple[int, int] | None:
+    """Return the best split of one row set whose children are leaves, None if it should stop.
+
+    No row sets are made of the children, which on a long table with many cuts take gigabytes.
+    """
+    given = (this.bits[0], depth, problem.max_cuts, problem.loops)
+    cuts, number, stop, reference = list_last_cuts(*given)
+    if number == 0:
+        return None
+    with np.errstate(divide="ignore"):  # what is nothing beside the best may be zero
+        weight, stop = reference + np.log(cuts.weight[:number]), reference + float(np.log(stop))
+    best = first_best(weight)
+    if weight[best] <= stop + 1e-12 * abs(stop):
+        return None
+    cut = (int(cuts.low[best]) + int(cuts.high[best]) - 1) // 2
+    return int(problem.feature[cuts.feature[best]]), cut
+
+
+@njit(cache=True, nogil=True)
+def list_last_cuts(
+    bits: UInt64s, depth: int, max_cuts: int, loops: Loops
+) -> tuple[CutBuffer, int, float, float]:
+    """List the cuts of a row set whose children are leaves; see ``list_cuts``."""
+    cuts = make_cut_buffer(loops, max_cuts)
+    number, stop, _, reference = list_cuts(bits, depth, loops, cuts, False)
+    return cuts, number, stop, reference
 
 
 def middle_split(problem: Problem, edges: Edges, chosen: int) -> tuple[int, int]:
@@ -274,11 +306,12 @@ def draw_splits(
 ) -> tuple[Int32s, Int32s, UInt64s]:
     """Draw a feature (-1 to stop), a cut and the row sets of both sides for each open node.
 
-    ``uniform`` [open nodes, 2] is random.
+    ``uniform`` [open nodes, 2] is random. Where sides are leaves they have no row sets.
     """
     n_open = len(row_set)
     feature, cut = np.full(n_open, -1, np.int32), np.zeros(n_open, np.int32)
-    sides = np.zeros((n_open, 2, problem.n_words), np.uint64)
+    n_words = problem.n_words if draw is draw_first_of_two else 0
+    sides = np.zeros((n_open, 2, n_words), np.uint64)
     order = np.argsort(row_set, kind="stable")
     start = np.searchsorted(row_set[order], np.arange(len(bits) + 1))
     # Which column a cut is on does not matter here, so all may count as one.

@@ -16,6 +16,9 @@ from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.problem import Loops
 
+# Packed counts that rows may have for pairs of two-valued features to be counted by bits.
+PLANES = 4
+
 
 class Pairs(NamedTuple):
     """Scratch for one row set with U cuts, numbered feature after feature."""
@@ -35,6 +38,9 @@ class Pairs(NamedTuple):
     corner: Int32s  # [R]
     seen: Int32s  # [R]
     rows: Int32s  # [P]
+    low: UInt64s  # [F, W] rows left of the cut of a feature that has just one, as bits
+    plane: UInt64s  # [PLANES, W] rows with one packed count each
+    plane_value: Int32s  # [PLANES]
 
 
 @njit(**INNER)
@@ -58,6 +64,9 @@ def make_pairs(loops: Loops, max_cuts: int, n_groups: int) -> Pairs:
         np.empty(width, np.int32),
         np.zeros(width, np.int32),
         np.empty(n_rows, np.int32),
+        np.empty((n_features, (n_rows + 63) // 64), np.uint64),
+        np.empty((PLANES, (n_rows + 63) // 64), np.uint64),
+        np.empty(PLANES, np.int32),
     )
 
 
@@ -176,6 +185,85 @@ def count_jointly(
         pairs.joint[cell] += loops.table.packed[pairs.rows[i]]
 
 
+@njit(cache=True, nogil=True)
+def write_planes(s: int, loops: Loops, pairs: Pairs) -> int:
+    """Write the loaded rows as bits, by packed count and by side of the features with one cut.
+
+    Returns how many packed counts there are, 0 if these are too many or no two features have one
+    cut.
+    """
+    n_single = 0
+    for f in range(loops.ranks.shape[0]):
+        n_single += 1 if pairs.offset[f + 1] - pairs.offset[f] == 1 else 0
+    if n_single < 2:
+        return 0
+    n_planes, one = 0, np.uint64(1)
+    for i in range(s):
+        packed = loops.table.packed[pairs.rows[i]]
+        v = 0
+        while v < n_planes and pairs.plane_value[v] != packed:
+            v += 1
+        if v == n_planes:
+            if n_planes == PLANES:
+                return 0
+            pairs.plane_value[v] = packed
+            pairs.plane[v, : (s + 63) // 64] = 0
+            n_planes += 1
+        pairs.plane[v, i >> 6] |= one << np.uint64(i & 63)
+    for f in range(loops.ranks.shape[0]):
+        if pairs.offset[f + 1] - pairs.offset[f] == 1:
+            pairs.low[f, : (s + 63) // 64] = 0
+            for i in range(s):
+                is_low = np.uint64(1 if pairs.position[f, i] == 0 else 0)
+                pairs.low[f, i >> 6] |= is_low << np.uint64(i & 63)
+    return n_planes
+
+
+@njit(cache=True, nogil=True)
+def count_by_bits(n_planes: int, n_words: int, g: int, both: UInt64s, pairs: Pairs) -> int:
+    """Packed count of the rows left of the cut of g among those in ``both`` [planes, W]."""
+    total = 0
+    for v in range(n_planes):
+        n_rows = 0
+        for w in range(n_words):
+            n_rows += count_ones(both[v, w] & pairs.low[g, w])
+        total += n_rows * pairs.plane_value[v]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def count_ones(word: np.uint64) -> int:
+    """Bits of a word that are set."""
+    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    pairs = np.uint64(0x3333333333333333)
+    word = (word & pairs) + ((word >> np.uint64(2)) & pairs)
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@njit(cache=True, nogil=True)
+def pair_single_cuts(
+    i: int, h: int, ll: int, total: int, f: int, g: int, value: Floats, pairs: Pairs
+) -> None:
+    """As ``pair_two_features`` for one cut each, i (column f) and h (column g).
+
+    ``ll`` is the packed count of the rows left of both.
+    """
+    left_of_i, left_of_h = pairs.prefix[i], pairs.prefix[h]
+    v_ll, v_lr = value[ll], value[left_of_i - ll]
+    v_rl, v_rr = value[left_of_h - ll], value[total - left_of_i - left_of_h + ll]
+    left_cut, right_cut = v_ll * v_lr, v_rl * v_rr
+    low_cut, high_cut = v_ll * v_rl, v_lr * v_rr
+    pairs.left[f, h] += pairs.multiplicity[i] * low_cut
+    pairs.right[f, h] += pairs.multiplicity[i] * high_cut
+    pairs.left[g, i] += pairs.multiplicity[h] * left_cut
+    pairs.right[g, i] += pairs.multiplicity[h] * right_cut
+    pairs.best_left[i] = max(pairs.best_left[i], left_cut)
+    pairs.best_right[i] = max(pairs.best_right[i], right_cut)
+    pairs.best_left[h] = max(pairs.best_left[h], low_cut)
+    pairs.best_right[h] = max(pairs.best_right[h], high_cut)
+
+
 @njit(**INNER)
 def sum_pairs(s: int, total: int, n_cuts: int, loops: Loops, pairs: Pairs) -> None:
     """Fill the sums over second cuts for every first cut of the row set."""
@@ -186,14 +274,25 @@ def sum_pairs(s: int, total: int, n_cuts: int, loops: Loops, pairs: Pairs) -> No
         for u in range(n_cuts):
             pairs.left[g, u], pairs.right[g, u] = 0.0, 0.0
     value = loops.table.value
+    n_planes, n_words = write_planes(s, loops, pairs), (s + 63) // 64
+    both = np.empty((PLANES, n_words), np.uint64)
     for f in range(n_features):
         a, b = pairs.offset[f], pairs.offset[f + 1]
         if a == b or loops.halted[0]:
             continue
         pair_same_feature(a, b, total, loops.group[f], value, pairs)
+        by_bits = b - a == 1 and n_planes > 0
+        if by_bits:
+            for v in range(n_planes):
+                for w in range(n_words):
+                    both[v, w] = pairs.plane[v, w] & pairs.low[f, w]
         for g in range(f + 1, n_features):
             c, d = pairs.offset[g], pairs.offset[g + 1]
             if c == d:
+                continue
+            if by_bits and d - c == 1:
+                ll = count_by_bits(n_planes, n_words, g, both, pairs)
+                pair_single_cuts(a, c, ll, total, loops.group[f], loops.group[g], value, pairs)
                 continue
             width = d - c + 1
             count_jointly(s, f, g, b - a + 1, width, loops, pairs)

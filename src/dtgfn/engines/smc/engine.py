@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support.backends import advance_elsewhere
+from dtgfn._support.budgets import Allowance
 from dtgfn._support.checks import check_count, check_flag, check_integer
+from dtgfn._support.memory import read_memory_budget
 from dtgfn._support.parallel import Deadline, Flag, count_threads, run_round_robin
-from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
+from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run, check_table_memory
 from dtgfn.engines.referee import judge_draws
 from dtgfn.engines.smc.particles import Nodes
 from dtgfn.engines.smc.row_nodes import RowNodes, make_workspace
@@ -23,6 +25,8 @@ from dtgfn.trees.score import Rows, Score
 
 # Sweeps are dealt to so many streams, each with its own seed, whatever the number of threads.
 N_STREAMS = 4
+COPIES = 3  # of the codes, while equal rows are merged
+PARTICLE_BYTES = 2000  # of a tree of some nodes
 MOST_PARTICLES = 10_000_000
 
 
@@ -39,14 +43,18 @@ class SmcOptions:
     by_level : bool
         Whether particles wait for each other at the end of each level of their trees and are drawn
         anew there, as those of ``dtgfn.dask`` always do.
+    memory_budget : int, str or None
+        Bytes that it may take, or a text such as "2GB"; None for half of what is free.
 
     """
 
     n_particles: int = 1000
     n_sweeps: int | None = 20
     by_level: bool = False
+    memory_budget: int | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "memory_budget", read_memory_budget(self.memory_budget))
         n_particles = check_integer("n_particles", self.n_particles, 1, MOST_PARTICLES)
         object.__setattr__(self, "n_particles", n_particles)
         if self.n_sweeps is not None:
@@ -59,7 +67,7 @@ class SmcEngine:
     """Sequential Monte Carlo: sweeps of top-down particles."""
 
     name: str = "smc"
-    option_names: tuple[str, ...] = ("n_particles", "n_sweeps", "by_level")
+    option_names: tuple[str, ...] = ("n_particles", "n_sweeps", "by_level", "memory_budget")
     side_by_side: bool = True
     fills_time: bool = False
 
@@ -111,7 +119,11 @@ def infer_smc(
     compile_loops(rows, score)
     run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
-    deadline = Deadline(run.time_budget)
+    allowance, deadline = Allowance(run.time_budget), Deadline(run.time_budget)
+    # The rows in several orders while they are merged, each stream's, and the particles.
+    needed = COPIES * rows.codes.nbytes + 8.0 * len(rows.target) * (N_STREAMS + COPIES)
+    needed += PARTICLE_BYTES * N_STREAMS * options.n_particles
+    check_table_memory("SMC", needed, options.memory_budget)
     table = make_node_table(rows, score)
     rng = np.random.default_rng(run.random_state)
     streams = make_streams(
@@ -119,7 +131,8 @@ def infer_smc(
     )
     run_streams(streams, options.n_sweeps, deadline, run)
     draws = collect_draws(streams, n_trees, rng, table.feature, deadline.used)
-    ruling = judge_draws(draws.trees, draws.log_reward, rows, score, run, draws.n_effective)
+    given = (draws.trees, draws.log_reward, rows, score, run, draws.n_effective)
+    ruling = judge_draws(*given, seconds=allowance.last_word())
     return draws.as_posterior(rows, score, run, ruling)
 
 

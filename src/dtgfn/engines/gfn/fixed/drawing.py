@@ -17,8 +17,16 @@ from dtgfn._support import clock
 from dtgfn._support.arrays import Bools, Int64s, UInt64s
 from dtgfn._support.parallel import ChunkSize
 from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
-from dtgfn.engines.gfn.fixed.paths import UNSEEN, Paths, Visits, draw_paths, spread_evenly
-from dtgfn.engines.gfn.sampler import Draws, draw_in_parts, join_draws
+from dtgfn.engines.gfn.fixed.paths import (
+    UNSEEN,
+    Paths,
+    Visits,
+    draw_paths,
+    join_paths,
+    spread_evenly,
+    weigh,
+)
+from dtgfn.engines.gfn.sampler import Draws, join_draws
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.engines.rowsets.tails import (
     draw_first_of_two,
@@ -26,13 +34,15 @@ from dtgfn.engines.rowsets.tails import (
     draw_splits,
     split_leaves,
 )
-from dtgfn.trees.batch import TreeBatch, empty_batch
+from dtgfn.trees.batch import TreeBatch, empty_batch, trim
 from dtgfn.trees.score import Rows, log_reward
 
 # New row sets that may be expanded when trees are drawn again. Without any, what is known stays as
 # it is, but for links to row sets known already.
 DRAWN_AGAIN = (math.inf, 0, 0)
 ROWS_AT_ONCE = 10_000_000  # rows times trees that are drawn before looking at the clock again
+FEWEST = 10  # trees, then
+TRIMMED = 8  # levels above which trees have far more room than nodes
 ROUNDING = 1e-6  # of sums of look-aheads, which are single precision
 
 
@@ -116,23 +126,37 @@ def draw_in_time(
 ) -> Draws:
     """Draw trees from P_F as it is now, as many as there is time for.
 
-    All at once, so that they are spread evenly, unless there are too many rows for that.
+    Paths are drawn all at once, so that they are spread evenly, unless there are too many rows for
+    that; then until half of the time is over, since the tails are drawn after all of them: many
+    trees share one.
     """
     graph, score = flows.graph, flows.graph.problem.score
+    n_at_once = min(max(ROWS_AT_ONCE // len(rows.target), FEWEST), n_trees)
+    half, parts = deadline, list[Paths]()
+    if n_at_once < n_trees and deadline < math.inf:
+        half = 0.5 * (clock.monotonic() + deadline)
+    while n_trees > 0 and (not parts or clock.monotonic() < half):
+        size = min(n_at_once, n_trees)
+        some = draw_paths(flows, size, rng, most_new=most_new, deadline=half, evenly=True)
+        parts.append(some)
+        n_trees -= size
+    flows.forget_touched()  # what is drawn for the user is no lesson
+    paths = weigh_again(graph, parts)
+    trees, cut_short, is_done = complete_trees(graph, paths, rng, deadline)
+    done = np.flatnonzero(is_done)
+    trees = trees[done] if score.max_depth <= TRIMMED else trim(trees[done])
+    reward = log_reward(trees, rows, score)
+    # What is drawn below a path has the probability that it has among the path's trees.
+    log_pf = paths.log_pf[done] + (reward - paths.log_reward[done]) / score.temperature
+    return Draws(trees, reward, log_pf, np.zeros(done.size), cut_short[done])
 
-    def draw(n_trees: int) -> Draws:
-        given = {"most_new": most_new, "deadline": deadline}
-        paths = draw_paths(flows, n_trees, rng, evenly=True, **given)
-        flows.forget_touched()  # what is drawn for the user is no lesson
-        trees, cut_short, is_done = complete_trees(graph, paths, rng, deadline)
-        done = np.flatnonzero(is_done)
-        reward = log_reward(trees[done], rows, score)
-        # What is drawn below a path has the probability that it has among the path's trees.
-        log_pf = paths.log_pf[done] + (reward - paths.log_reward[done]) / score.temperature
-        return Draws(trees[done], reward, log_pf, np.zeros(done.size), cut_short[done])
 
-    n_at_once = max(ROWS_AT_ONCE // len(rows.target), 10)
-    return draw_in_parts(draw, n_trees, n_at_once, deadline)
+def weigh_again(graph: PartialGraph, parts: list[Paths]) -> Paths:
+    """Put paths together; a tail that ended one may be known by now, and counts as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    paths = join_paths(parts)
+    return weigh(graph, paths.trees, paths.visits)
 
 
 def open_share(graph: PartialGraph, draws: Draws, flow: float, floor: float) -> float:
@@ -193,17 +217,19 @@ def complete_trees(
 
 @dataclass(frozen=True)
 class Leaves:
-    """Leaves to be drawn on: tree [V], slot [V] and row set [V, W]."""
+    """Leaves to be drawn on: tree [V], slot [V], and which row set [V] of distinct ones [D, W]."""
 
     tree: Int64s
     slot: Int64s
+    row_set: Int64s
     bits: UInt64s
 
 
 def leaves_at(graph: PartialGraph, depth: int, here: Visits, mask: Bools) -> Leaves:
     """Return the leaves at some of the visits of a depth."""
-    bits = graph.levels[depth].sets.bits[here.node[mask]]
-    return Leaves(here.tree[mask], here.slot[mask], bits)
+    nodes, row_set = np.unique(here.node[mask], return_inverse=True)
+    bits = graph.levels[depth].sets.bits[nodes]
+    return Leaves(here.tree[mask], here.slot[mask], row_set.ravel(), bits)
 
 
 def draw_level(
@@ -219,20 +245,21 @@ def draw_level(
 
     Returns the new leaves, and which of the trees that were ``done`` [B] still are.
     """
-    problem = graph.problem
-    bits, row_set = np.unique(leaves.bits, axis=0, return_inverse=True)
-    row_set, uniform = row_set.ravel(), rng.random((row_set.size, 2))
+    problem, row_set = graph.problem, leaves.row_set
+    uniform = rng.random((row_set.size, 2))
     uniform[:, 0] = spread_evenly(row_set, uniform[:, 0], rng)
     draw = draw_first_of_two if levels_left == 2 else draw_last
     depth = problem.score.max_depth - levels_left
     n_leaves = row_set.size
     feature, threshold = np.full(n_leaves, -1, np.int32), np.zeros(n_leaves, np.int32)
-    sides = np.zeros((n_leaves, 2, problem.n_words), np.uint64)
+    n_words = problem.n_words if levels_left == 2 else 0  # else the sides are leaves
+    sides = np.zeros((n_leaves, 2, n_words), np.uint64)
     drawn = np.zeros(n_leaves, np.bool_)
     for part in parts_in_time(leaves.tree, row_set, deadline):
         here = np.isin(row_set, part)
         sets, member = np.unique(row_set[here], return_inverse=True)
-        given = (problem, draw, depth, bits[sets], member.ravel(), uniform[here], graph.run)
+        some = leaves.bits[sets]
+        given = (problem, draw, depth, some, member.ravel(), uniform[here], graph.run_heavy)
         feature[here], threshold[here], sides[here] = draw_splits(*given)
         drawn |= here
     done = done.copy()
@@ -242,7 +269,9 @@ def draw_level(
     tree, slot = split_leaves(
         trees, leaves.tree[split], leaves.slot[split], names, threshold[split]
     )
-    return Leaves(tree, slot, sides[split].reshape(-1, problem.n_words)), done
+    below = sides[split].reshape(tree.size, n_words)
+    bits, row_set = np.unique(below, axis=0, return_inverse=True) if n_words else (below, slot)
+    return Leaves(tree, slot, row_set.ravel(), bits), done
 
 
 def parts_in_time(tree: Int64s, row_set: Int64s, deadline: float) -> Iterator[Int64s]:

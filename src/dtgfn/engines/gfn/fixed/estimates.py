@@ -21,10 +21,12 @@ from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import ChunkSize
 from dtgfn.engines.gfn.fixed.network import LEVELS_LEFT, ResidualNetwork, network_input
 from dtgfn.engines.rowsets.partial.cuts import CutTable
-from dtgfn.engines.rowsets.partial.graph import Level, PartialGraph, known_nodes
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
+from dtgfn.engines.rowsets.partial.levels import Level, known_nodes
 
 MEASURED_NODES = 2048
 REFRESH = 10  # network steps after which a node's residuals are computed again
+AT_ONCE = 2  # row sets that are looked at before the clock is again: one for each of two threads
 SHORTLIST = 128  # cuts of a node whose children the network sees
 WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
 
@@ -131,14 +133,15 @@ class FlowEstimates:
         return int(new.size)
 
     def expand_in_time(self, depth: int, nodes: Int64s, deadline: float) -> int:
-        """Make the flows of nodes known, a few at a time, as long as there is time."""
-        if deadline == math.inf:
+        """Make the flows of nodes known, a few at a time, as long as there is time and memory."""
+        graph = self.graph
+        if deadline == math.inf and graph.limits.memory == math.inf:
             return self.expand(depth, nodes)
-        new = np.isnan(self.graph.levels[depth].flow[nodes])
+        new = np.isnan(graph.levels[depth].flow[nodes])
         self.expand(depth, nodes[~new])
         chunk, first, nodes = ChunkSize(), 0, nodes[new]
-        while first < nodes.size and (begun := clock.monotonic()) < deadline:
-            part = nodes[first : first + chunk.size]
+        while first < nodes.size and (begun := clock.monotonic()) < deadline and not graph.is_full:
+            part = nodes[first : first + max(chunk.size, AT_ONCE)]
             self.expand(depth, part)
             first += part.size
             chunk.adapt(part.size, clock.monotonic() - begun)
@@ -198,7 +201,8 @@ def node_inputs(graph: PartialGraph, depth: int, nodes: Int64s) -> Float32s:
     """Network inputs [N, F] of nodes of a depth."""
     level, levels_left = graph.levels[depth], graph.problem.score.max_depth - depth
     lookahead = np.asarray(level.lookahead[nodes], np.float64)
-    return network_input(level.sums[nodes], lookahead, levels_left, graph.problem.loops)
+    given = (level.sums[nodes], lookahead, levels_left)
+    return network_input(*given, graph.total_mass, graph.problem.loops)
 
 
 def child_inputs(graph: PartialGraph, level: Level, cuts: Int64s) -> Float32s:
@@ -206,7 +210,8 @@ def child_inputs(graph: PartialGraph, level: Level, cuts: Int64s) -> Float32s:
     levels_left = graph.problem.score.max_depth - level.depth - 1
     sums = level.cuts.sums[cuts].reshape(-1, level.sums.shape[1])
     lookahead = level.cuts.lookahead[cuts].reshape(-1).astype(np.float64)
-    return network_input(sums.astype(np.float64), lookahead, levels_left, graph.problem.loops)
+    given = (sums.astype(np.float64), lookahead, levels_left)
+    return network_input(*given, graph.total_mass, graph.problem.loops)
 
 
 @njit(cache=True, nogil=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from dtgfn._support.arrays import Floats, Int32s
+from dtgfn._support import clock
+from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.parallel import Runner, run_at_once
 from dtgfn.engines.gfn.fixed.drawing import Findings, draw_trees
 from dtgfn.engines.gfn.fixed.estimates import WARM_UP, FlowEstimates
@@ -19,9 +21,12 @@ from dtgfn.engines.gfn.fixed.paths import Paths, draw_paths, follow_trees, join_
 from dtgfn.engines.gfn.fixed.residuals import draw_known_nodes, path_depths, path_residuals
 from dtgfn.engines.gfn.objectives import Residuals
 from dtgfn.engines.gfn.sampler import Draws, seeded_network
-from dtgfn.engines.rowsets.partial.graph import PartialGraph, best_known_tree
+from dtgfn.engines.rowsets.partial.best_tree import best_known_tree
+from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph
+from dtgfn.engines.rowsets.partial.levels import known_nodes
+from dtgfn.engines.rowsets.partial.pairs import find_pairs
 from dtgfn.engines.rowsets.partial.saved import graph_arrays, restore_graph
-from dtgfn.engines.rowsets.partial.scouts import send_scouts
+from dtgfn.engines.rowsets.partial.scouts import next_to_pair, send_scouts
 from dtgfn.engines.rowsets.problem import Problem
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, log_reward
@@ -29,6 +34,11 @@ from dtgfn.trees.score import Rows, log_reward
 CLOSED = 1e-3  # open mass below which nothing much is left to learn, once the network knows
 REPLAYED_NODES = 512
 SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have summed in a step
+SCOUTED_CELLS = 1e8  # and cells of the table
+PATH_ROWS, FEWEST_PATHS = 20_000_000, 8  # rows that the paths of a step are sent down with
+MOST_PAIRS, FEW_PAIRS = 8, 4  # of columns that are looked at together, of all rows and of some
+PAIRED = 0.2  # of the time that training has left, for pairs of columns of one row set
+MOST_MET = 64  # row sets that paths of a step may meet in any case
 GUESSES = 3 * WARM_UP  # steps after which its guess of what is open can be held against a fit
 
 
@@ -58,13 +68,17 @@ class FixedSampler:
         device: str = "cpu",
         seed: int = 0,
         run: Runner = run_at_once,
+        limits: Limits | None = None,
     ) -> None:
         # Where the network is the policy, a row set must look the same from all its parents.
-        graph = PartialGraph(problem, exact_tails, run, root_thresholds=not remember)
+        graph = PartialGraph(problem, exact_tails, run, root_thresholds=not remember, limits=limits)
         n_sums = problem.score.leaf.n_sums
         network = seeded_network(lambda: ResidualNetwork(n_sums, hidden), seed).to(device)
         self.rows = rows  # equal ones merged
         self.n_scouts = affordable_scouts(problem) if n_scouts is None else n_scouts
+        # Of a large table scouts are few, and a tree is to be met whole; pairs are not summed.
+        self.large = n_scouts is None and graph.is_large and graph.tail_levels == 1
+        self.paired: list[set[int]] = [set() for _ in range(graph.n_upper)]
         self.flows = FlowEstimates(graph, network, remember=remember, seed=seed)
         self.findings = Findings()  # of the last draw
         flow = float(graph.levels[0].flow[0])
@@ -94,11 +108,15 @@ class FixedSampler:
         where they may not: a step costs the same however wide the posterior is.
         """
         most_new = math.inf
+        n_trees = min(n_trees, max(PATH_ROWS // self.graph.problem.n_rows, FEWEST_PATHS))
         if self.remember:
             self.flows.restore_optimism()
             if self.n_scouts:
                 self._scout(rng)
             most_new = max(self.n_scouts, 1)
+            if self.large:
+                self._scout_pairs()
+                most_new = max(most_new, min(2 ** (self.graph.n_upper + 1), MOST_MET))
         return draw_paths(
             self.flows, n_trees, rng, epsilon=epsilon, most_new=most_new, deadline=self.deadline
         )
@@ -112,9 +130,34 @@ class FixedSampler:
             children = self.graph.reach(depth, nodes, cuts)
             self.flows.expand_in_time(depth + 1, np.unique(children), self.deadline)
 
+    def _scout_pairs(self) -> None:
+        """Look behind cuts that may help only together, at the first node nobody has done so for.
+
+        Nodes come in the order in which trees meet them: the root, then the likeliest child.
+        """
+        graph = self.graph
+        place = next_to_pair(graph, self.paired)
+        if place is None or clock.monotonic() > self.deadline:
+            return
+        depth, node = place
+        self.paired[depth].add(node)
+        level, most = graph.levels[depth], MOST_PAIRS if depth == 0 else FEW_PAIRS
+        # With very many columns the products alone would take all the time that training has.
+        now = clock.monotonic()
+        until = now + PAIRED * (self.deadline - now)
+        wanted = find_pairs(level.sets.bits[node], graph.problem.loops, most, until)
+        if len(wanted) == 0:
+            return
+        cuts = graph.keep(depth, node, wanted)
+        cuts = cuts[cuts >= 0]
+        children = graph.reach(depth, np.full(cuts.size, node, np.int64), cuts)
+        self.flows.expand_in_time(depth + 1, np.unique(children), self.deadline)
+        for above in range(depth, -1, -1):
+            graph.update(above, known_nodes(graph.levels[above]), remember=True)
+
     def retrace(self, trees: TreeBatch, rng: np.random.Generator) -> Paths:
         """Follow given trees (or trunks) through the graph; each has one path, so P_B is one."""
-        return follow_trees(self.flows, trees)
+        return follow_trees(self.flows, trees, self.deadline)
 
     def residuals(
         self, trajectories: list[Paths], with_flows: bool, n_update: int = 0
@@ -170,7 +213,11 @@ class FixedSampler:
 
     def best_known(self) -> TreeBatch:
         """Return the most probable tree known, a batch of one; what it passes is expanded."""
-        tree = best_known_tree(self.graph, self.flows.expand)
+
+        def expand(depth: int, nodes: Int64s) -> int:
+            return self.flows.expand_in_time(depth, nodes, self.deadline)
+
+        tree = best_known_tree(self.graph, expand)
         self.flows.forget_touched()
         return tree
 
@@ -195,6 +242,15 @@ class FixedSampler:
         """Whether every child of every node has been expanded, so that P_F is the posterior."""
         remembered = self.remember or self.graph.n_upper == 0
         return remembered and float(self.graph.levels[0].open[0]) == 0.0
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no memory for more row sets."""
+        return self.graph.is_full
+
+    def stop_growing(self) -> None:
+        """Look at no more row sets."""
+        self.graph.limits = replace(self.graph.limits, memory=0.0)
 
     @property
     def finished(self) -> bool:
@@ -240,6 +296,7 @@ class FixedSampler:
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take back what ``memory`` gave."""
+        self.paired = [set() for _ in self.paired]  # looked for again, which finds the same
         step, seed, dropped = (int(value) for value in arrays["counters"])
         if min(step, seed, dropped) < 0:
             raise ValueError("a counter is below zero")
@@ -251,4 +308,6 @@ class FixedSampler:
 
 def affordable_scouts(problem: Problem) -> int:
     """Scouts per step whose two children each cost about as much as the rest of a step."""
-    return int(np.clip(SCOUTED_PAIRS / max(problem.max_cuts, 1) ** 2, 8, 512))
+    by_pairs = SCOUTED_PAIRS / max(problem.max_cuts, 1) ** 2
+    by_cells = SCOUTED_CELLS / max(problem.n_rows * problem.feature.size, 1)
+    return int(np.clip(min(by_pairs, by_cells), 8, 512))

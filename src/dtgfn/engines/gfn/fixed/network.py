@@ -74,16 +74,20 @@ class ResidualNetwork(nn.Module):
 
 
 @njit(cache=True, nogil=True)
-def network_input(sums: Floats, lookahead: Floats, levels_left: int, loops: Loops) -> Float32s:
-    """Describe row sets by their sums [N, K] and look-ahead [N]: float32 [N, K + N_INPUTS]."""
+def network_input(
+    sums: Floats,
+    lookahead: Floats,
+    levels_left: int,
+    everything: float,
+    loops: Loops,
+) -> Float32s:
+    """Describe row sets by their sums [N, K] and look-ahead [N]: float32 [N, K + N_INPUTS].
+
+    ``everything`` is the weight of all rows.
+    """
     n_sets, n_sums = sums.shape
     x = np.empty((n_sets, n_sums + N_INPUTS), np.float32)
     here = np.empty(n_sums)
-    here[:] = 0.0
-    for row in range(loops.sums.shape[0]):
-        for c in range(n_sums):
-            here[c] += loops.sums[row, c]
-    everything = row_mass(here, loops.leaf)
     for i in range(n_sets):
         largest = 0.0
         for c in range(n_sums):

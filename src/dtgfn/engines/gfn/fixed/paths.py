@@ -17,13 +17,13 @@ import numpy as np
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.compiled import njit
 from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
-from dtgfn.engines.rowsets.partial.cuts import CutTable
+from dtgfn.engines.rowsets.partial.cuts import IMPOSSIBLE, CutTable, find_cuts
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.engines.rowsets.tails import split_leaves
 from dtgfn.trees.batch import TreeBatch, empty_batch, stack_trees
 
-IMPOSSIBLE = -2  # the tree takes a cut that is not valid here
 UNSEEN = -3  # nobody has expanded the row set, and the path ends here
+REST = -4  # one of the cuts that the node does not keep, to be drawn
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def draw_paths(
         level = graph.levels[depth]
         affordable = affordable_nodes(graph, depth, node, most_new, rng)
         most_new -= flows.expand_in_time(depth, affordable, deadline)
-        given = (level.start, level.n_cuts, level.cuts, level.stop, level.flow)
+        given = (level.start, level.n_cuts, level.cuts, level.stop, level.rest, level.flow)
         uniform = rng.random((node.size, 2))
         if evenly:
             uniform[:, 1] = spread_evenly(node, uniform[:, 1], rng)
@@ -132,6 +132,8 @@ def draw_paths(
         seen = np.flatnonzero(~np.isnan(level.flow[node]))
         order = np.argsort(node[seen], kind="stable")
         cut[seen] = choose_cuts(node[seen], order, *given, epsilon, uniform[seen])
+        if (rest := np.flatnonzero(cut == REST)).size:
+            cut[rest] = graph.draw_rest(depth, node[rest], rng.random(rest.size))
         visits.append(Visits(tree, slot, node, cut))
         splits = cut >= 0
         children = graph.reach(depth, node[splits], cut[splits])
@@ -156,23 +158,27 @@ def affordable_nodes(
     return np.delete(nodes, rng.permutation(new)[int(most_new) :])
 
 
-def follow_trees(flows: FlowEstimates, trees: TreeBatch) -> Paths:
-    """Return the paths of given trees (or trunks); what lies on them becomes known."""
+def follow_trees(flows: FlowEstimates, trees: TreeBatch, deadline: float = math.inf) -> Paths:
+    """Return the paths of given trees (or trunks); what lies on them becomes known.
+
+    With a ``deadline``, only as long as there is time and memory: where not, paths end.
+    """
     graph = flows.graph
     tree, slot = np.arange(len(trees)), np.zeros(len(trees), np.int64)
     node = np.zeros(len(trees), np.int64)
     visits = []
     for depth in range(graph.n_upper):
-        flows.expand(depth, np.unique(node))
+        flows.expand_in_time(depth, np.unique(node), deadline)
         here = Visits(tree, slot, node, np.zeros(0, np.int64))
         cut = cuts_of_trees(graph, depth, trees, here)
+        cut[np.isnan(graph.levels[depth].flow[node])] = UNSEEN
         visits.append(Visits(tree, slot, node, cut))
         splits = cut >= 0
         node = graph.reach(depth, node[splits], cut[splits]).ravel()
         left = trees.left[tree[splits], slot[splits]].astype(np.int64)
         tree = np.repeat(tree[splits], 2)
         slot = np.stack([left, left + 1], axis=1).ravel()
-    flows.expand(graph.n_upper, np.unique(node))
+    flows.expand_in_time(graph.n_upper, np.unique(node), deadline)
     visits.append(Visits(tree, slot, node, np.full(node.size, -1)))
     return weigh(graph, trees, visits)
 
@@ -187,23 +193,12 @@ def cuts_of_trees(graph: PartialGraph, depth: int, trees: TreeBatch, here: Visit
     wanted = np.where(known, internal[np.where(known, feature, 0)], -1).astype(np.int32)
     threshold = trees.cut[here.tree, here.slot]
     found = find_cuts(here.node, wanted, threshold, level.start, level.n_cuts, level.cuts)
+    rest = level.rest[here.node] > -np.inf
+    missed = np.flatnonzero((found == IMPOSSIBLE) & (wanted >= 0) & rest)
+    if missed.size:
+        there = graph.find_rest(depth, here.node[missed], wanted[missed], threshold[missed])
+        found[missed] = np.where(there >= 0, there, IMPOSSIBLE)
     return np.where(feature < 0, -1, found)
-
-
-@njit(cache=True, nogil=True)
-def find_cuts(
-    nodes: Int64s, feature: Int32s, threshold: Int32s, start: Int64s, n_cuts: Int32s, cuts: CutTable
-) -> Int64s:
-    """Find the cut of each node that a threshold of a feature makes, IMPOSSIBLE if none."""
-    found = np.empty(nodes.shape[0], np.int64)
-    for i in range(nodes.shape[0]):
-        found[i] = IMPOSSIBLE
-        first = start[nodes[i]]
-        for e in range(first, first + n_cuts[nodes[i]]):
-            if cuts.feature[e] == feature[i] and cuts.low[e] <= threshold[i] < cuts.high[e]:
-                found[i] = e
-                break
-    return found
 
 
 @njit(cache=True, nogil=True)
@@ -214,16 +209,17 @@ def choose_cuts(
     n_cuts: Int32s,
     cuts: CutTable,
     stop: Floats,
+    rest: Floats,
     flow: Floats,
     epsilon: float,
     uniform: Floats,
 ) -> Int64s:
-    """Choose a cut, or -1 to stop, for every open leaf [V]; ``order`` sorts ``nodes`` [V].
+    """Choose a cut, -1 to stop or REST, for every open leaf [V]; ``order`` sorts ``nodes`` [V].
 
     With probability ``epsilon`` all actions are equally likely. ``uniform`` [V, 2] is random.
     """
     chosen = np.empty(nodes.shape[0], np.int64)
-    cumulative = np.empty(n_cuts.max() + 1)
+    cumulative = np.empty(n_cuts.max() + 2)
     previous = np.int64(-1)
     for position in range(nodes.shape[0]):
         i = order[position]
@@ -235,13 +231,17 @@ def choose_cuts(
             for u in range(number):
                 share = math.exp(cuts.logit[first + u] - flow[node])
                 cumulative[u + 1] = cumulative[u] + share
+            cumulative[number + 1] = cumulative[number] + math.exp(rest[node] - flow[node])
+        last = number if rest[node] == -math.inf else number + 1
         if uniform[i, 0] < epsilon:
             action = int(uniform[i, 1] * (number + 1))
         else:
-            wanted = uniform[i, 1] * cumulative[number]
-            action = np.searchsorted(cumulative[: number + 1], wanted, side="right")
-        action = min(action, number)
+            wanted = uniform[i, 1] * cumulative[last]
+            action = np.searchsorted(cumulative[: last + 1], wanted, side="right")
+        action = min(action, last)
         chosen[i] = -1 if action == 0 else first + action - 1
+        if action > number:
+            chosen[i] = REST
     return chosen
 
 

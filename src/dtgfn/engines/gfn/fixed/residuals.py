@@ -27,8 +27,9 @@ from dtgfn.engines.gfn.fixed.estimates import FlowEstimates, child_inputs, node_
 from dtgfn.engines.gfn.fixed.paths import Paths
 from dtgfn.engines.gfn.objectives import Residuals
 from dtgfn.engines.rowsets.partial.cuts import CutTable
-from dtgfn.engines.rowsets.partial.flows import ceilings_of
-from dtgfn.engines.rowsets.partial.graph import Level, PartialGraph, known_nodes
+from dtgfn.engines.rowsets.partial.flows import ceilings_of, log_add
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
+from dtgfn.engines.rowsets.partial.levels import Level, known_nodes
 
 Group = tuple[int, Int64s]  # a depth and nodes of its level
 
@@ -137,7 +138,8 @@ def network_normaliser(flows: FlowEstimates, level: Level, nodes: Int64s) -> Ten
     """Log N [U] with gradient through the children of each node's largest cuts."""
     device = flows.network.device
     width = min(TOP_CUTS, int(level.n_cuts[nodes].max(initial=0)))
-    top, rest = largest_cuts(nodes, level.start, level.n_cuts, level.cuts, level.stop, width)
+    given = (nodes, level.start, level.n_cuts, level.cuts, level.stop, level.rest)
+    top, rest = largest_cuts(*given, width)
     rest_part = torch.from_numpy(rest.astype(np.float32)).to(device)[:, None]
     if width == 0:
         return rest_part[:, 0]
@@ -154,7 +156,13 @@ def network_normaliser(flows: FlowEstimates, level: Level, nodes: Int64s) -> Ten
 
 @njit(cache=True, nogil=True)
 def largest_cuts(
-    nodes: Int64s, start: Int64s, n_cuts: Int32s, cuts: CutTable, stop: Floats, width: int
+    nodes: Int64s,
+    start: Int64s,
+    n_cuts: Int32s,
+    cuts: CutTable,
+    stop: Floats,
+    not_kept: Floats,
+    width: int,
 ) -> tuple[Int64s, Floats]:
     """Return the cuts [U, width] with the largest flows (-1: none) and the log of the rest [U]."""
     top = np.full((nodes.shape[0], width), -1, np.int64)
@@ -164,7 +172,7 @@ def largest_cuts(
         order = np.argsort(-cuts.logit[first : first + number])
         for j in range(min(width, number)):
             top[i, j] = first + order[j]
-        highest, total = stop[nodes[i]], 1.0
+        highest, total = log_add(stop[nodes[i]], not_kept[nodes[i]]), 1.0
         for j in range(width, number):
             logit = cuts.logit[first + order[j]]
             if logit > highest:

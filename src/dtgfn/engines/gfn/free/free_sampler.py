@@ -66,6 +66,7 @@ class FreeSampler:
     """
 
     complete_trees = True
+    large = False
     knows_tree_probability = False  # many trajectories lead to a tree
     summed_levels = 0
     exact = False
@@ -189,6 +190,14 @@ class FreeSampler:
     def bounds(self) -> tuple[float, float]:
         """Nothing is known beyond the trees drawn."""
         return -math.inf, math.inf
+
+    @property
+    def full(self) -> bool:
+        """It remembers nothing that could fill the memory."""
+        return False
+
+    def stop_growing(self) -> None:
+        """It does not grow."""
 
     @property
     def finished(self) -> bool:

@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dtgfn._support.arrays import Bools, Float32s, Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.arrays import Float32s, Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.compiled import INNER, njit
-from dtgfn.engines.rowsets.graph import RowSetTable, find_or_add, rows_of, sum_rows
+from dtgfn.engines.rowsets.graph import RowSetTable, find_or_add, rows_of
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.engines.rowsets.two_levels import Pairs, load_set, make_pairs, value_sides
 from dtgfn.trees.leaf_models import log_marginal
+
+IMPOSSIBLE = -2  # a cut that a node does not have
 
 
 class CutTable(NamedTuple):
@@ -149,141 +151,20 @@ def sum_positions(at: int, s: int, f: int, loops: Loops, pairs: Pairs, cuts: Cut
             cuts.high[at + a + position - 1] = code
 
 
-@njit(**INNER)
-def find_two_codes(loops: Loops) -> Bools:
-    """Tell which features [F] have two codes only, as indicators of categories do."""
-    n_features, n_ranks = loops.rank_code.shape
-    found = np.zeros(n_features, np.bool_)
-    for f in range(n_features):
-        third = n_ranks > 2 and loops.rank_code[f, 2] > loops.rank_code[f, 1]
-        found[f] = n_ranks > 1 and not third
-    return found
-
-
-@njit(**INNER)
-def sum_two_codes(
-    f: int, s: int, rows: Int32s, total_sums: Floats, loops: Loops, bucket: Floats, seen: Int32s
-) -> tuple[int, int]:
-    """Sum the rows of the higher code, which are few; the others are the rest of ``total_sums``.
-
-    Returns the lowest and the highest rank, and marks the two in ``seen``.
-    """
-    n_high, n_sums = 0, total_sums.shape[0]
-    for r in range(s):
-        if loops.ranks[f, rows[r]] == 1:
-            n_high += 1
-            for c in range(n_sums):
-                bucket[1, c] += loops.sums[rows[r], c]
-    lowest, highest = 0 if n_high < s else 1, 1 if n_high > 0 else 0
-    seen[lowest], seen[highest] = 1, 1
-    if lowest == 0:
-        for c in range(n_sums):
-            bucket[0, c] = total_sums[c] - bucket[1, c]
-    return lowest, highest
-
-
-@njit(**INNER)
-def sum_codes(
-    f: int, s: int, rows: Int32s, loops: Loops, bucket: Floats, seen: Int32s
-) -> tuple[int, int]:
-    """Sum the rows of every code; mark ranks in ``seen``, return the lowest and the highest."""
-    lowest, highest = loops.rank_code.shape[1], -1
-    for r in range(s):
-        rank = loops.ranks[f, rows[r]]
-        seen[rank] = 1
-        lowest, highest = min(lowest, rank), max(highest, rank)
-        for c in range(loops.sums.shape[1]):
-            bucket[rank, c] += loops.sums[rows[r], c]
-    return lowest, highest
-
-
 @njit(cache=True, nogil=True)
-def look_ahead_by_formula(
-    first: int,
-    last: int,
-    nodes: Int64s,
-    bits: UInt64s,
-    depth: int,
-    start: Int64s,
-    max_cuts: int,
-    loops: Loops,
-    cuts: CutTable,
-) -> None:
-    """Fill the cuts of nodes[first:last], children valued as leaves; works for every score."""
-    n_features, n_rows = loops.ranks.shape
-    n_ranks, n_sums = loops.rank_code.shape[1], loops.sums.shape[1]
-    rows, seen = np.empty(n_rows, np.int32), np.zeros(n_ranks, np.int32)
-    bucket, total_sums = np.zeros((n_ranks, n_sums)), np.zeros(n_sums)
-    two_codes = find_two_codes(loops)
-    for i in range(first, last):
-        node = nodes[i]
-        s = rows_of(bits[node], rows)
-        for c in range(n_sums):
-            total_sums[c] = 0.0
-            for r in range(s):
-                total_sums[c] += loops.sums[rows[r], c]
-        e, n_varying = start[node], 0
-        for f in range(n_features):
-            if two_codes[f]:
-                lowest, highest = sum_two_codes(f, s, rows, total_sums, loops, bucket, seen)
-            else:
-                lowest, highest = sum_codes(f, s, rows, loops, bucket, seen)
-            n_varying += 1 if highest > lowest else 0
-            given = (f, lowest, highest, depth, total_sums, loops, bucket, seen)
-            e = write_leaf_cuts(e, *given, cuts)
-        if loops.uniform_rules:
-            share = math.log(max(n_varying, 1)) / loops.temperature
-            for u in range(start[node], e):
-                cuts.prior[u] -= share
-
-
-@njit(**INNER)
-def write_leaf_cuts(
-    e: int,
-    f: int,
-    lowest: int,
-    highest: int,
-    depth: int,
-    total_sums: Floats,
-    loops: Loops,
-    bucket: Floats,
-    seen: Int32s,
-    cuts: CutTable,
-) -> int:
-    """Write the cuts of a feature from ``e`` on, return the end; ``bucket``, ``seen`` get empty."""
-    n_sums = total_sums.shape[0]
-    left, right = np.zeros(n_sums), np.zeros(n_sums)
-    rules = 0.0
-    if loops.uniform_rules and highest > lowest:
-        rules = math.log(loops.rank_code[f, highest] - loops.rank_code[f, lowest])
-    previous = -1
-    for rank in range(lowest, highest + 1):
-        if seen[rank] == 0:
-            continue
-        seen[rank] = 0
-        if previous >= 0:
-            cuts.feature[e] = f
-            cuts.low[e] = loops.rank_code[f, previous]
-            cuts.high[e] = loops.rank_code[f, rank]
-            cuts.prior[e] = loops.log_split[depth] - rules / loops.temperature
-            cuts.prior[e] += math.log(cuts.high[e] - cuts.low[e])
-            for c in range(n_sums):
-                right[c] = total_sums[c] - left[c]
-                cuts.sums[e, 0, c], cuts.sums[e, 1, c] = left[c], right[c]
-            low = log_marginal(left, loops.leaf)
-            high = log_marginal(right, loops.leaf)
-            # A leaf that could still split also pays for stopping; the child knows better.
-            cuts.lookahead[e, 0] = low / loops.temperature + loops.log_stop[depth + 1]
-            cuts.lookahead[e, 1] = high / loops.temperature + loops.log_stop[depth + 1]
-            cuts.best[e, 0], cuts.best[e, 1] = cuts.lookahead[e, 0], cuts.lookahead[e, 1]
-            cuts.child[e, 0], cuts.child[e, 1] = -1, -1
-            cuts.residual[e, 0], cuts.residual[e, 1] = 0.0, 0.0
-            e += 1
-        previous = rank
-        for c in range(n_sums):
-            left[c] += bucket[rank, c]
-            bucket[rank, c] = 0.0
-    return e
+def find_cuts(
+    nodes: Int64s, feature: Int32s, threshold: Int32s, start: Int64s, n_cuts: Int32s, cuts: CutTable
+) -> Int64s:
+    """Find the cut of each node that a threshold of a feature makes, IMPOSSIBLE if none."""
+    found = np.empty(nodes.shape[0], np.int64)
+    for i in range(nodes.shape[0]):
+        found[i] = IMPOSSIBLE
+        first = start[nodes[i]]
+        for e in range(first, first + n_cuts[nodes[i]]):
+            if cuts.feature[e] == feature[i] and cuts.low[e] <= threshold[i] < cuts.high[e]:
+                found[i] = e
+                break
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -315,24 +196,31 @@ def reach_children(
     stop: Floats,
 ) -> None:
     """Link each chosen cut to the nodes of its two sides, which join the next level if new."""
-    n_words = sets.bits.shape[1]
+    n_words, n_sums = sets.bits.shape[1], loops.sums.shape[1]
     rows = np.empty(loops.ranks.shape[1], np.int32)
-    members = np.empty(loops.ranks.shape[1], np.int32)
     side_bits = np.empty((2, n_words), np.uint64)
+    side_sums = np.empty((2, n_sums))
+    s, of_node = 0, np.int64(-1)
     for i in range(nodes.shape[0]):
         node, e = nodes[i], chosen[i]
         if cuts.child[e, 0] >= 0 and cuts.child[e, 1] >= 0:
             continue
+        if node != of_node:
+            s, of_node = rows_of(sets.bits[node], rows), node
         left0, left1 = np.uint64(0), np.uint64(0)
-        for w in range(n_words):
-            side_bits[0, w] = 0
+        side_bits[0], side_sums[:] = 0, 0.0
         f = cuts.feature[e]
-        for r in range(rows_of(sets.bits[node], rows)):
+        for r in range(s):
             row = rows[r]
+            side = 1
             if loops.rank_code[f, loops.ranks[f, row]] <= cuts.low[e]:
+                side = 0
                 side_bits[0, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
                 left0 ^= row_keys[row, 0]
                 left1 ^= row_keys[row, 1]
+            # Not the cut's sums: they are single precision, and flows must not be.
+            for c in range(loops.span[row, 0], loops.span[row, 1]):
+                side_sums[side, c] += loops.sums[row, c]
         for w in range(n_words):
             side_bits[1, w] = sets.bits[node, w] & ~side_bits[0, w]
         right0, right1 = sets.keys[node, 0] ^ left0, sets.keys[node, 1] ^ left1
@@ -344,8 +232,7 @@ def reach_children(
                 child = find_or_add(right0, right1, side_bits[1], below)
             if child == before:
                 lookahead[child] = cuts.lookahead[e, side]
-                # Not the cut's sums: they are single precision, and flows must not be.
-                sum_rows(side_bits[side], loops, members, sums[child])
+                sums[child] = side_sums[side]
                 stop[child] = stop_flow(sums[child], log_prior, loops)
             cuts.child[e, side] = child
 

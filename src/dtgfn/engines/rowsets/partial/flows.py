@@ -52,6 +52,7 @@ def sum_flows(
     cuts: CutTable,
     leaf: Any,
     stop: Floats,
+    rest: Floats,
     below_flow: Floats,
     below_best: Floats,
     below_open: Floats,
@@ -64,7 +65,8 @@ def sum_flows(
     """F = stop + sum over cuts of split F(left) F(right); with it the best tree and open mass.
 
     A child nobody has expanded counts with its look-ahead and, if ``optimistic``, with what the
-    network and its neighbours promise, up to its ceiling.
+    network and its neighbours promise, up to its ceiling; ``rest`` [K] are the cuts that a node
+    does not keep.
     """
     correction = np.zeros((2, n_cuts.max() + 1))
     for i in range(first, last):
@@ -73,7 +75,7 @@ def sum_flows(
             for side in range(2):
                 given = (start[node], n_cuts[node], side, cuts, leaf, below_flow)
                 correct_by_neighbours(*given, correction[side])
-        top, best[node] = stop[node], stop[node]
+        top, best[node] = max(stop[node], rest[node]), stop[node]
         for e in range(start[node], start[node] + n_cuts[node]):
             value = cuts.prior[e]
             best_here = cuts.prior[e]
@@ -92,7 +94,8 @@ def sum_flows(
                     value += min(cuts.lookahead[e, side] + promised, cuts.ceiling[e, side])
             cuts.logit[e] = value
             top, best[node] = max(top, value), max(best[node], best_here)
-        total, unseen, closed = math.exp(stop[node] - top), 0.0, True
+        unseen = math.exp(rest[node] - top)
+        total, closed = math.exp(stop[node] - top) + unseen, rest[node] == -math.inf
         for e in range(start[node], start[node] + n_cuts[node]):
             share = math.exp(cuts.logit[e] - top)
             total += share
@@ -101,6 +104,12 @@ def sum_flows(
             closed = closed and opening == 0.0
         flow[node] = top + math.log(total)
         open_mass[node] = 0.0 if closed else max(unseen / total, LEAST_OPEN)
+
+
+@njit(cache=True, nogil=True)
+def mass_of(sums: Floats, leaf: Any) -> float:
+    """Weight of the rows behind sums [K]."""
+    return row_mass(sums, leaf)
 
 
 @njit(**INNER)
@@ -204,16 +213,28 @@ def log_splits(n_thresholds: float, depth: int, loops: Loops) -> float:
 
     ``n_thresholds`` is the number of thresholds that are valid in the row set.
     """
-    max_depth = loops.log_split.shape[0] - 1
-    if n_thresholds <= 0 or depth >= max_depth:
+    if n_thresholds <= 0 or depth >= loops.log_split.shape[0] - 1:
         return -math.inf
+    below = log_below(n_thresholds, depth, loops)
+    return loops.log_split[depth] + log_rules(n_thresholds, loops) + 2.0 * below
+
+
+@njit(cache=True, nogil=True)
+def log_rules(n_thresholds: float, loops: Loops) -> float:
+    """Log of what the rules of all splits of a node weigh at most, without the split's own term."""
     rules = math.log(n_thresholds)
     if loops.uniform_rules:
         rules *= max(0.0, 1.0 - 1.0 / loops.temperature)
-    below = 0.0  # log t
-    for d in range(max_depth - 1, depth, -1):
+    return rules
+
+
+@njit(cache=True, nogil=True)
+def log_below(n_thresholds: float, depth: int, loops: Loops) -> float:
+    """Log of t_{d+1}: all structures on one side of a split, without their likelihood."""
+    rules, below = log_rules(n_thresholds, loops), 0.0
+    for d in range(loops.log_split.shape[0] - 2, depth, -1):
         below = max(0.0, log_add(loops.log_stop[d], loops.log_split[d] + rules + 2.0 * below))
-    return loops.log_split[depth] + rules + 2.0 * below
+    return below
 
 
 @njit(**INNER)
@@ -286,6 +307,8 @@ def bound_flows(
     n_cuts: Int32s,
     cuts: CutTable,
     stop: Floats,
+    rest: Floats,
+    rest_ceiling: Floats,
     below_flow: Floats,
     below_floor: Floats,
     below_ceiling: Floats,
@@ -297,7 +320,11 @@ def bound_flows(
         node = nodes[i]
         at, until = start[node], start[node] + n_cuts[node]
         low, high = np.empty(until - at), np.empty(until - at)
-        low_top, high_top = stop[node], stop[node]
+        low_other, high_other = (
+            log_add(stop[node], rest[node]),
+            log_add(stop[node], rest_ceiling[node]),
+        )
+        low_top, high_top = low_other, high_other
         for e in range(at, until):
             low[e - at], high[e - at] = cuts.prior[e], cuts.prior[e]
             for side in range(2):
@@ -309,8 +336,8 @@ def bound_flows(
                     low[e - at] += cuts.lookahead[e, side]
                     high[e - at] += cuts.ceiling[e, side]
             low_top, high_top = max(low_top, low[e - at]), max(high_top, high[e - at])
-        floor[node] = log_sum(stop[node], low, low_top)
-        ceiling[node] = log_sum(stop[node], high, high_top)
+        floor[node] = log_sum(low_other, low, low_top)
+        ceiling[node] = log_sum(high_other, high, high_top)
 
 
 @njit(cache=True, nogil=True)

@@ -13,20 +13,21 @@ been expanded; the flow of a child nobody has expanded is its look-ahead plus wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
-from dtgfn._support.compiled import njit
-from dtgfn._support.parallel import Runner, run_at_once
-from dtgfn.engines.rowsets.graph import RowSets, RowSetTable, count_cuts, find_or_add
+from dtgfn._support.parallel import Interruptible, Runner, Work, run_at_once
+from dtgfn.engines.rowsets.graph import RowSets, count_cuts, find_or_add
 from dtgfn.engines.rowsets.partial.cuts import (
     CutTable,
     empty_cuts,
+    find_cuts,
     link_children,
-    look_ahead_by_formula,
     look_ahead_by_table,
     reach_children,
     set_stop,
@@ -34,174 +35,107 @@ from dtgfn.engines.rowsets.partial.cuts import (
 from dtgfn.engines.rowsets.partial.flows import (
     bound_flows,
     count_thresholds,
+    mass_of,
     set_ceilings,
     sum_flows,
 )
+from dtgfn.engines.rowsets.partial.largest import (
+    copy_children,
+    copy_cut,
+    draw_of_rest,
+    find_in_rest,
+    list_largest,
+)
+from dtgfn.engines.rowsets.partial.leaf_cuts import (
+    LeafScratch,
+    look_ahead_by_formula,
+    make_leaf_scratch,
+)
+from dtgfn.engines.rowsets.partial.levels import (
+    Level,
+    cut_bytes,
+    known_nodes,
+    make_level,
+    reserve_cuts,
+    reserve_nodes,
+)
 from dtgfn.engines.rowsets.problem import Problem
-from dtgfn.engines.rowsets.tails import Splits, add_best_splits, first_best, tail_values
-from dtgfn.trees.batch import TreeBatch, from_splits
+from dtgfn.engines.rowsets.tails import tail_values
 
 # Cuts of a table whose pairs are still summed: more would take a tenth of a second a row set.
 WIDEST_PAIRED = 6000
 ROWS_AT_ONCE = 20_000_000  # that are put into row sets without a break: a tenth of a second
-NODE_FIELDS = (
-    "sums",
-    "lookahead",
-    "stop",
-    "flow",
-    "best",
-    "open",
-    "start",
-    "n_cuts",
-    "n_thresholds",
-    "version",
-)
+ALL_KEPT, KEPT_CUTS = 8192, 2048  # cuts of a table whose nodes keep all, and what others' keep
+MOST_LINKED = 2_000_000  # cells of a table whose new nodes look for children that are there
+GROWTH = 0.6  # of the memory: while room grows, a part of it is there twice
+NOTHING = np.zeros((0, 2), np.int32)
+HEAVY = 500_000  # cells of a table whose nodes are each worth a thread
 
 
-@dataclass
-class Level:
-    """All nodes met at one depth, K of which there is room for; the room is doubled as they come.
+@dataclass(frozen=True)
+class Limits:
+    """How much a graph keeps.
 
     Attributes
     ----------
-    depth : int
-    sets : RowSetTable
-        Row sets (bits, keys) and the hash table over them.
-    sums : float64 [K, S]
-        The leaf model's sums over the rows.
-    lookahead : float64 [K]
-        Look-ahead value, as the parent sees it.
-    stop : float64 [K]
-        Log flow of stopping here.
-    flow : float64 [K]
-        Log flow; nan until the node has been expanded.
-    best : float64 [K]
-        Log weight of the best tree known on the row set, with all that part the rows alike.
-    open : float64 [K]
-        Probability that a tree drawn from here passes a child nobody has expanded; 0 only if there
-        is no such child, however improbable.
-    start : int64 [K]
-        Where the node's cuts begin, -1 until they are listed.
-    n_cuts : int32 [K]
-    version : int64 [K]
-        Step of the network whose residuals the node's cuts have.
-    n_thresholds : float64 [K]
-        Thresholds that are valid here, once cuts are listed.
-    cuts : CutTable
-        Of all nodes of the level; ``n_listed`` of the room is filled.
+    kept_cuts : int or None
+        Largest cuts of a node that it keeps (see ``largest.py``); None for all.
+    linked : bool
+        Whether new nodes look for children that other nodes have made; else they are found when a
+        tree takes the cut.
+    memory : float
+        Bytes beyond which no more row sets are looked at.
 
     """
 
-    depth: int
-    sets: RowSetTable
-    sums: Floats
-    lookahead: Floats
-    stop: Floats
-    flow: Floats
-    best: Floats
-    open: Floats
-    start: Int64s
-    n_cuts: Int32s
-    version: Int64s
-    n_thresholds: Floats
-    cuts: CutTable
-    n_listed: int
-
-    def __len__(self) -> int:
-        return int(self.sets.used[0])
+    kept_cuts: int | None = None
+    linked: bool = True
+    memory: float = math.inf
 
 
-def known_nodes(level: Level) -> Int64s:
-    """Nodes whose flow is known."""
-    return np.flatnonzero(~np.isnan(level.flow[: len(level)]))
+def limits_for(problem: Problem, memory: float = math.inf, n_jobs: int = 1) -> Limits:
+    """Return what suits a table: small ones keep everything.
 
-
-def make_level(problem: Problem, depth: int, capacity: int = 64) -> Level:
-    """Return an empty level."""
-    n_sums = problem.score.leaf.n_sums
-    return Level(
-        depth=depth,
-        sets=RowSetTable(
-            np.full(4 * capacity, -1, np.int32),
-            np.empty((capacity, problem.n_words), np.uint64),
-            np.empty((capacity, 2), np.uint64),
-            np.zeros(1, np.int32),
-        ),
-        sums=np.empty((capacity, n_sums)),
-        lookahead=np.empty(capacity),
-        stop=np.empty(capacity),
-        flow=np.full(capacity, np.nan),
-        best=np.full(capacity, -np.inf),
-        open=np.ones(capacity),
-        start=np.full(capacity, -1, np.int64),
-        n_cuts=np.zeros(capacity, np.int32),
-        version=np.zeros(capacity, np.int64),
-        n_thresholds=np.zeros(capacity),
-        cuts=empty_cuts(0, n_sums),
-        n_listed=0,
-    )
-
-
-def reserve_nodes(level: Level, needed: int) -> None:
-    """Make room for at least so many nodes."""
-    old = level.sums.shape[0]
-    if needed <= old:
-        return
-    capacity = max(needed, 2 * old)
-    used, sets = len(level), level.sets
-    slots = np.full(1 << (4 * capacity - 1).bit_length(), -1, np.int32)
-    bits = np.empty((capacity, sets.bits.shape[1]), np.uint64)
-    keys = np.empty((capacity, 2), np.uint64)
-    bits[:used], keys[:used] = sets.bits[:used], sets.keys[:used]
-    level.sets = RowSetTable(slots, bits, keys, sets.used)
-    fill_slots(used, keys, slots)
-    for field in NODE_FIELDS:
-        array = getattr(level, field)
-        empty = {"flow": np.nan, "best": -np.inf, "open": 1.0, "start": -1}.get(field, 0)
-        larger = np.full((capacity, *array.shape[1:]), empty, array.dtype)
-        larger[:used] = array[:used]
-        setattr(level, field, larger)
-
-
-def reserve_cuts(level: Level, needed: int) -> None:
-    """Make room for at least so many cuts."""
-    cuts = level.cuts
-    if needed <= cuts.feature.size:
-        return
-    larger = empty_cuts(max(needed, 2 * cuts.feature.size), cuts.sums.shape[2])
-    for field in CutTable._fields:
-        getattr(larger, field)[: level.n_listed] = getattr(cuts, field)[: level.n_listed]
-    level.cuts = larger
-
-
-@njit(cache=True, nogil=True)
-def fill_slots(used: int, keys: UInt64s, slots: Int32s) -> None:
-    """Put the first nodes into an empty hash table."""
-    mask = np.uint64(slots.shape[0] - 1)
-    for k in range(used):
-        slot = keys[k, 0] & mask
-        while slots[slot] >= 0:
-            slot = (slot + np.uint64(1)) & mask
-        slots[slot] = k
+    Of ``memory`` bytes the table itself and what threads work with come off, and a share that
+    growing takes for a moment.
+    """
+    wide = problem.max_cuts > ALL_KEPT
+    of_table = sum(a.nbytes for a in (problem.keys, *problem.loops[:5]))
+    room = cut_bytes(problem.score.leaf.n_sums) * problem.max_cuts * (n_jobs + 1)
+    memory = max(GROWTH * (memory - of_table - room), 0.0)
+    linked = not wide and problem.n_rows * problem.feature.size <= MOST_LINKED
+    return Limits(KEPT_CUTS if wide else None, linked, memory)
 
 
 class PartialGraph:
     """The nodes met so far, level by level, and the steps between them."""
 
     def __init__(
-        self, problem: Problem, exact_tails: int, run: Runner, root_thresholds: bool = False
+        self,
+        problem: Problem,
+        exact_tails: int,
+        run: Runner,
+        root_thresholds: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         score = problem.score
         self.run = run
-        affordable = problem.two_levels_at_once and problem.max_cuts <= WIDEST_PAIRED
-        most = exact_tails if affordable else 1
-        self.tail_levels = min(score.max_depth, most)
+        self.limits = limits_for(problem) if limits is None else limits
+        self.tail_levels = self.levels_summed(problem, exact_tails)
         self.root_thresholds = root_thresholds  # whether ceilings count the root's at every node
         # Which column a feature comes from does not matter to flows: all may count as one.
         loops = problem.loops._replace(group=np.zeros_like(problem.loops.group))
         self.problem = replace(problem, loops=loops, n_groups=1)
         self.n_upper = score.max_depth - self.tail_levels
+        if self.limits.kept_cuts is not None and self.tail_levels != 1:
+            raise ValueError("Nodes keep their largest cuts where one level is summed, not two.")
         self.clear()
+
+    @staticmethod
+    def levels_summed(problem: Problem, exact_tails: int) -> int:
+        """How many of the last levels can be summed, of ``exact_tails`` that are wanted."""
+        affordable = problem.two_levels_at_once and problem.max_cuts <= WIDEST_PAIRED
+        return min(problem.score.max_depth, exact_tails if affordable else 1)
 
     def clear(self) -> None:
         """Forget all nodes but the root."""
@@ -212,6 +146,36 @@ class PartialGraph:
     def n_nodes(self) -> int:
         """Nodes met so far."""
         return sum(len(level) for level in self.levels)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the table is so long or wide that a row set takes milliseconds."""
+        wide = self.limits.kept_cuts is not None
+        return wide or self.problem.n_rows * self.problem.feature.size >= HEAVY
+
+    @property
+    def total_mass(self) -> float:
+        """Weight of all rows."""
+        return float(mass_of(self.levels[0].sums[0], self.problem.loops.leaf))
+
+    @property
+    def n_bytes(self) -> float:
+        """Memory that nodes and cuts take."""
+        n_sums = self.problem.score.leaf.n_sums
+        of_node = 8.0 * (self.problem.n_words + n_sums + 20)
+        n_cuts = sum(level.n_listed for level in self.levels)
+        return self.n_nodes * of_node + n_cuts * cut_bytes(n_sums)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more row sets may be looked at."""
+        return self.limits.memory < math.inf and self.n_bytes > self.limits.memory
+
+    def run_heavy(self, work: Work, n_items: int) -> None:
+        """Run work on nodes; where each takes long all threads begin at once."""
+        if self.is_large and n_items > 1 and not isinstance(work, Interruptible):
+            work = Interruptible(work, np.zeros(1, np.uint8))
+        self.run(work, n_items)
 
     def _add_root(self) -> None:
         problem, root = self.problem, self.levels[0]
@@ -244,7 +208,7 @@ class PartialGraph:
 
     def _sum_tails(self, level: Level, nodes: Int64s) -> None:
         sets = RowSets(level.sets.bits[nodes], level.sets.keys[nodes])
-        values = tail_values(self.problem, sets, self.tail_levels, self.run)
+        values = tail_values(self.problem, sets, self.tail_levels, self.run_heavy)
         level.flow[nodes], level.best[nodes] = values.log_z, values.log_max
         level.open[nodes] = 0.0
 
@@ -253,23 +217,112 @@ class PartialGraph:
         counts = np.empty(nodes.size, np.int32)
         chosen = bits[nodes]
         self.run(lambda i, j: count_cuts(i, j, chosen, loops, counts), nodes.size)
-        ends = level.n_listed + np.cumsum(counts, dtype=np.int64)
+        most = self.limits.kept_cuts
+        kept = counts if most is None else np.minimum(counts, most)
+        ends = level.n_listed + np.cumsum(kept, dtype=np.int64)
         reserve_cuts(level, int(ends[-1]))
-        level.start[nodes], level.n_cuts[nodes] = ends - counts, counts
+        level.start[nodes], level.n_cuts[nodes] = ends - kept, kept
         level.n_listed = int(ends[-1])
-        look = look_ahead_by_table if self.tail_levels == 2 else look_ahead_by_formula
-        given = (nodes, bits, level.depth, level.start, self.problem.max_cuts, loops, level.cuts)
-        self.run(lambda i, j: look(i, j, *given), nodes.size)
-        count_thresholds(nodes, level.start, level.n_cuts, level.cuts, level.n_thresholds)
+        if most is None:
+            look = look_ahead_by_table if self.tail_levels == 2 else look_ahead_by_formula
+            given = (nodes, bits, level.depth, level.start, self.problem.max_cuts, loops)
+            self.run_heavy(lambda i, j: look(i, j, *given, level.cuts), nodes.size)
+            count_thresholds(nodes, level.start, level.n_cuts, level.cuts, level.n_thresholds)
+        else:
+            self._list_largest(level, nodes, most, NOTHING)
         if self.root_thresholds:
             level.n_thresholds[nodes] = self.levels[0].n_thresholds[0]
         known = (level.start, level.n_cuts, level.n_thresholds, loops, level.cuts)
         self.run(lambda i, j: set_ceilings(i, j, nodes, level.depth, *known), nodes.size)
-        below = self.levels[level.depth + 1].sets
-        link = (nodes, level.start, level.sets, level.cuts, self.problem.keys, loops, below)
-        self.run(lambda i, j: link_children(i, j, *link), nodes.size)
+        if self.limits.linked:
+            below = self.levels[level.depth + 1].sets
+            link = (nodes, level.start, level.sets, level.cuts, self.problem.keys, loops, below)
+            self.run(lambda i, j: link_children(i, j, *link), nodes.size)
         if loops.uniform_rules:  # where nothing can be cut, stopping is free
             set_stop(nodes[counts == 0], level.sums, 0.0, loops, level.stop)
+
+    def _list_largest(self, level: Level, nodes: Int64s, most: int, wanted: Int32s) -> None:
+        where = (nodes, level.sets.bits, level.depth, level.start, level.n_cuts)
+        given = (*where, most, wanted, self.problem.loops)
+        out = (level.n_thresholds, level.rest, level.rest_ceiling, level.cuts)
+
+        def work(first: int, last: int) -> None:
+            list_largest(first, last, *given, self._room(), *out)
+
+        self.run_heavy(work, nodes.size)
+
+    @cached_property
+    def _leaf(self) -> LeafScratch:
+        return make_leaf_scratch(self.problem.loops)
+
+    def _room(self) -> CutTable:
+        """Return room for all cuts of a row set."""
+        return empty_cuts(self.problem.max_cuts, self.problem.score.leaf.n_sums)
+
+    def keep(self, depth: int, node: int, wanted: Int32s) -> Int64s:
+        """Let a known node keep some cuts [M, 2], by feature and lowest threshold; find all [M].
+
+        Its flow must be updated; -1 is a cut that it does not have.
+        """
+        level, most = self.levels[depth], self.limits.kept_cuts
+        one = np.full(len(wanted), node, np.int64)
+        given = (one, wanted[:, 0].copy(), wanted[:, 1].copy(), level.start, level.n_cuts)
+        found = find_cuts(*given, level.cuts)
+        if most is None or (found >= 0).all():
+            return found
+        old, n_old = int(level.start[node]), int(level.n_cuts[node])
+        reserve_cuts(level, level.n_listed + most + len(wanted))
+        level.start[node] = level.n_listed
+        nodes = np.array([node])
+        self._list_largest(level, nodes, most, wanted)
+        level.n_listed += int(level.n_cuts[node])
+        copy_children(int(level.start[node]), int(level.n_cuts[node]), old, n_old, level.cuts)
+        known = (level.start, level.n_cuts, level.n_thresholds, self.problem.loops, level.cuts)
+        set_ceilings(0, 1, nodes, depth, *known)
+        return find_cuts(*given, level.cuts)
+
+    def draw_rest(self, depth: int, nodes: Int64s, uniform: Floats) -> Int64s:
+        """Draw for each visit [V] of nodes one of the cuts that are not kept; -1 if there is none.
+
+        ``uniform`` [V] is random.
+        """
+        level = self.levels[depth]
+
+        def draw(here: Int64s, bits: UInt64s, room: CutTable) -> Int64s:
+            first, number = level.start[nodes[here[0]]], level.n_cuts[nodes[here[0]]]
+            given = (bits, depth, first, number, level.cuts, uniform[here])
+            return draw_of_rest(*given, self.problem.loops, self._leaf, room)
+
+        return self._look_up(depth, nodes, draw)
+
+    def find_rest(self, depth: int, nodes: Int64s, feature: Int32s, threshold: Int32s) -> Int64s:
+        """Find for each visit [V] the cut that is not kept and a threshold makes; -1 if none."""
+
+        def find(here: Int64s, bits: UInt64s, room: CutTable) -> Int64s:
+            given = (bits, depth, feature[here], threshold[here])
+            return find_in_rest(*given, self.problem.loops, self._leaf, room)
+
+        return self._look_up(depth, nodes, find)
+
+    def _look_up(
+        self, depth: int, nodes: Int64s, which: Callable[[Int64s, UInt64s, CutTable], Int64s]
+    ) -> Int64s:
+        """List the nodes' cuts again; those that ``which`` chooses get a place of their own."""
+        level, room = self.levels[depth], self._room()
+        out = np.full(nodes.size, -1, np.int64)
+        for node in np.unique(nodes):
+            here = np.flatnonzero(nodes == node)
+            for i, u in zip(here, which(here, level.sets.bits[node], room), strict=True):
+                if u < 0:
+                    continue
+                name = int(node), int(room.feature[u]), int(room.low[u])
+                if name not in level.looked_up:
+                    reserve_cuts(level, level.n_listed + 1)
+                    copy_cut(u, room, level.n_listed, level.cuts)
+                    level.looked_up[name] = level.n_listed
+                    level.n_listed += 1
+                out[i] = level.looked_up[name]
+        return out
 
     def reach(self, depth: int, nodes: Int64s, cuts: Int64s) -> Int64s:
         """Return the children [M, 2] of cuts of nodes [M]; new ones join the next level."""
@@ -295,7 +348,7 @@ class PartialGraph:
         level = self.levels[depth]
         if depth < self.n_upper and nodes.size:
             leaf = self.problem.loops.leaf
-            given = (level.start, level.n_cuts, level.cuts, leaf, level.stop)
+            given = (level.start, level.n_cuts, level.cuts, leaf, level.stop, level.rest)
             below = self.levels[depth + 1]
             out = (level.flow, level.best, level.open)
             known = (below.flow, below.best, below.open)
@@ -317,47 +370,8 @@ class PartialGraph:
         for level in self.levels[-2::-1]:
             nodes = known_nodes(level)
             out = np.full(level.flow.size, np.nan), np.full(level.flow.size, np.nan)
-            given = (nodes, level.start, level.n_cuts, level.cuts, level.stop, below.flow)
-            worth = (*given, floor, ceiling, *out)
+            given = (nodes, level.start, level.n_cuts, level.cuts, level.stop)
+            worth = (*given, level.rest, level.rest_ceiling, below.flow, floor, ceiling, *out)
             self.run(lambda i, j, worth=worth: bound_flows(i, j, *worth), nodes.size)  # type: ignore[misc]
             (floor, ceiling), below = out, level
         return float(floor[0]), float(ceiling[0])
-
-
-def best_known_tree(graph: PartialGraph, expand: Callable[[int, Int64s], object]) -> TreeBatch:
-    """Follow the best cut of every node down; a batch of one.
-
-    ``expand`` makes the flows of nodes of a depth known.
-    """
-    splits: Splits = {}
-    problem = graph.problem
-
-    def grow(path: tuple[int, ...], node: int) -> None:
-        depth = len(path)
-        level = graph.levels[depth]
-        expand(depth, np.array([node]))
-        if depth == graph.n_upper:
-            this = RowSets(level.sets.bits[[node]], level.sets.keys[[node]])
-            add_best_splits(problem, this, path, splits, run_at_once, graph.run)
-            return
-        first, number = int(level.start[node]), int(level.n_cuts[node])
-        value = best_through(graph, depth, np.arange(first, first + number))
-        if number == 0 or value.max() <= level.stop[node]:
-            return
-        cut = first + first_best(value)
-        threshold = (int(level.cuts.low[cut]) + int(level.cuts.high[cut]) - 1) // 2
-        splits[path] = int(problem.feature[level.cuts.feature[cut]]), threshold
-        for side, child in enumerate(graph.reach(depth, np.array([node]), np.array([cut]))[0]):
-            grow((*path, side), int(child))
-
-    grow((), 0)
-    return from_splits([splits])
-
-
-def best_through(graph: PartialGraph, depth: int, cuts: Int64s) -> Floats:
-    """Log weight of the best tree through each cut, all its thresholds, as far as it is known."""
-    here, below = graph.levels[depth].cuts, graph.levels[depth + 1]
-    child = here.child[cuts]
-    known = (child >= 0) & ~np.isnan(below.flow[np.maximum(child, 0)])
-    sides = np.where(known, below.best[np.maximum(child, 0)], here.best[cuts])
-    return np.asarray(here.prior[cuts] + sides.sum(axis=1))

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from dtgfn._support.arrays import Int32s, Int64s
 from dtgfn.engines.rowsets.graph import count_cuts, make_row_sets
 from dtgfn.engines.rowsets.partial.cuts import CutTable
-from dtgfn.engines.rowsets.partial.graph import (
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
+from dtgfn.engines.rowsets.partial.levels import (
     NODE_FIELDS,
     Level,
-    PartialGraph,
     fill_slots,
     make_level,
     reserve_cuts,
@@ -48,7 +48,7 @@ def restore_graph(graph: PartialGraph, arrays: Arrays) -> None:
         part = {key.removeprefix(name): a for key, a in arrays.items() if key.startswith(name)}
         fill_level(level, part)
     for level, below in zip(levels, [*levels[1:], None], strict=True):
-        check_level(level, below, graph.problem)
+        check_level(level, below, graph.problem, graph.limits.kept_cuts)
 
 
 def fill_level(level: Level, arrays: dict[str, npt.NDArray[Any]]) -> None:
@@ -69,7 +69,7 @@ def fill_level(level: Level, arrays: dict[str, npt.NDArray[Any]]) -> None:
     fill_slots(n_nodes, level.sets.keys, level.sets.slots)
 
 
-def check_level(level: Level, below: Level | None, problem: Problem) -> None:
+def check_level(level: Level, below: Level | None, problem: Problem, kept_cuts: int | None) -> None:
     """Refuse a level that is not one of this problem."""
     n_nodes, bits = len(level), level.sets.bits[: len(level)]
     wrong = (
@@ -78,7 +78,7 @@ def check_level(level: Level, below: Level | None, problem: Problem) -> None:
         or not bits.any(axis=1).all()
         or (make_row_sets(problem, bits).keys != level.sets.keys[:n_nodes]).any()
         or not _has_numbers(level)
-        or not _has_cuts(level, below, problem)
+        or not _has_cuts(level, below, problem, kept_cuts)
     )
     if wrong:
         raise ValueError(f"the row sets at depth {level.depth} do not fit together")
@@ -96,14 +96,17 @@ def _has_numbers(level: Level) -> bool:
     numbers: list[npt.NDArray[Any]] = [array[:n_nodes][known] for array in (level.flow, level.best)]
     numbers += [*(array[:n_nodes] for array in of_nodes), *(array[:n_listed] for array in of_cuts)]
     shares = level.open[:n_nodes]
+    rest = np.concatenate([level.rest[:n_nodes], level.rest_ceiling[:n_nodes]])
     return (
-        all(np.isfinite(array).all() for array in numbers)
+        not np.isnan(rest).any()
+        and float(level.rest[:n_nodes].max(initial=-np.inf)) <= LARGEST_LOG
+        and all(np.isfinite(array).all() for array in numbers)
         and max(float(np.abs(array).max(initial=0.0)) for array in numbers) <= LARGEST_LOG
         and bool(((shares >= 0) & (shares <= 1)).all())
     )
 
 
-def _has_cuts(level: Level, below: Level | None, problem: Problem) -> bool:
+def _has_cuts(level: Level, below: Level | None, problem: Problem, kept_cuts: int | None) -> bool:
     """Whether every node that was looked at has its cuts, and these part its rows."""
     n_nodes, n_listed, cuts = len(level), level.n_listed, level.cuts
     start, n_cuts = level.start[:n_nodes], level.n_cuts[:n_nodes]
@@ -113,6 +116,8 @@ def _has_cuts(level: Level, below: Level | None, problem: Problem) -> bool:
     known = np.flatnonzero(~np.isnan(level.flow[:n_nodes]))
     counts = np.empty(listed.size, np.int32)
     count_cuts(0, listed.size, level.sets.bits[listed], problem.loops, counts)
+    if kept_cuts is not None and (n_cuts[listed] >= np.minimum(counts, kept_cuts)).all():
+        counts = np.minimum(counts, n_cuts[listed])
     unlisted = start < 0
     if (unlisted[known]).any() or n_cuts[unlisted].any() or (counts != n_cuts[listed]).any():
         return False

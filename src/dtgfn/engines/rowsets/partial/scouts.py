@@ -40,6 +40,34 @@ def send_scouts(
     return frontier, passed
 
 
+def next_to_pair(graph: PartialGraph, done: list[set[int]]) -> tuple[int, int] | None:
+    """Return depth and node of the likeliest known row set that is not ``done`` at its depth.
+
+    From the root on, always the likelier side of the likeliest cut; None if all of these are done.
+    """
+    node = 0
+    for depth in range(graph.n_upper):
+        level, below = graph.levels[depth], graph.levels[depth + 1]
+        if np.isnan(level.flow[node]):
+            return None
+        if node not in done[depth]:
+            return depth, node
+        first, number = int(level.start[node]), int(level.n_cuts[node])
+        if number == 0:
+            return None
+        children = level.cuts.child[
+            first + int(np.argmax(level.cuts.logit[first : first + number]))
+        ]
+        children = [int(c) for c in children if c >= 0 and not np.isnan(below.flow[c])]
+        fresh = [c for c in children if depth + 1 < graph.n_upper and c not in done[depth + 1]]
+        if fresh:
+            return depth + 1, fresh[0]
+        if not children:
+            return None
+        node = max(children, key=lambda c: float(below.sums[c].sum()))
+    return None
+
+
 @njit(cache=True, nogil=True)
 def spread(
     nodes: Int64s,
