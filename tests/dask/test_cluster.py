@@ -90,7 +90,7 @@ def test_a_closed_client_and_what_is_none_are_refused(client):
 def test_a_refusal_of_a_worker_comes_back_as_it_is(client):
     bad = X.assign(ash=np.inf)
     frame = dd.from_pandas(bad, npartitions=2), dd.from_pandas(Y, npartitions=2)
-    with pytest.raises(ValueError, match=r"In partition 0: Column 'ash' contains infinity"):
+    with pytest.raises(ValueError, match=r"In partition [01]: Column 'ash' contains infinity"):
         DaskDTGFNClassifier(options=OPTIONS, client=client, **SMALL).fit(*frame)
 
 

@@ -154,7 +154,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(bagging, "time", made)
+    monkeypatch.setattr(bagging, "clock", made)
     return made
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from distributed import Client, Future, KilledWorker, default_client, wait
 from distributed.comm.core import CommClosedError
+
+from dtgfn._support import clock
 
 PULSE = 5.0  # seconds between two looks at whether anybody is still working
 PATIENCE = 60.0  # seconds without a single worker after which a fit gives up
@@ -78,15 +79,15 @@ class Cluster:
 
     def _wait(self, futures: Sequence[Future]) -> None:
         """Wait, and say in a sentence when nobody is left who works, or workers keep dying."""
-        last_seen = time.monotonic()
+        last_seen = clock.monotonic()
         while True:
             try:
                 with self.client.as_current():  # which need not be the default one
                     wait(list(futures), timeout=PULSE)
             except TimeoutError:
                 if self._n_workers():
-                    last_seen = time.monotonic()
-                elif time.monotonic() - last_seen > self.patience:
+                    last_seen = clock.monotonic()
+                elif clock.monotonic() - last_seen > self.patience:
                     raise lost(f"has had no workers for {self.patience:g} s") from None
                 continue
             except CommClosedError:
