@@ -124,7 +124,7 @@ FILES = [
     (2, "export model.dtgfn --format onnx", "--format onnx is not text; name a file with --out"),
     (2, "export model.dtgfn --out tree.png", "The suffix of --out 'tree.png' is not one of .txt"),
     (2, "export model.dtgfn --table t", "--table t is for --format sql; leave it out"),
-    (2, "export model.dtgfn --tree bst", "--tree bst names no tree; give best, consensus, all or"),
+    (2, "export model.dtgfn --tree bst", "--tree bst names no tree; give best, consensus, paper,"),
     (1, "export model.dtgfn --tree 100000", "is out of range; give an index from 0 to 999"),
     (1, "export model.dtgfn --tree all --format dot", "dot shows one tree, not all; give another"),
     (1, "export detector.dtgfn", "whose trees have no one posterior to export"),

@@ -308,7 +308,7 @@ def completed(words, **environment):
         ("dtgfn fit --inference ", ["gfn", "exact", "mcmc", "smc"]),
         ("dtgfn fit t.csv --task a", ["anomalies"]),
         ("dtgfn export m.dtgfn --format m", ["mermaid"]),
-        ("dtgfn export m.dtgfn --tree ", ["best", "consensus", "all"]),
+        ("dtgfn export m.dtgfn --tree ", ["best", "consensus", "paper", "all"]),
         ("dtgfn data fetch wi", ["wine"]),
         pytest.param("dtgfn bench run se", ["search-space"], marks=needs_bench),
         pytest.param("dtgfn bench table xo", ["xor"], marks=needs_bench),

@@ -21,6 +21,7 @@ from dtgfn.data.binning import (
     fit_binner,
     rule,
 )
+from dtgfn.data.categories import MOST_INDICATORS
 from dtgfn.data.tables import Column, Table, as_table, take
 
 BINNINGS = ("uniform", "quantile", "midpoint")
@@ -367,19 +368,20 @@ def test_identifiers_of_a_large_table_are_not_categories():
     assert only_rare.columns[0].categories == ("row 0",)
 
 
-def test_only_the_32_most_frequent_categories_count():
-    names = [f"{i:03d}" for i in range(60)]
-    twice = names[40:]
+def test_only_the_most_frequent_categories_count():
+    names = [f"{i:03d}" for i in range(MOST_INDICATORS + 30)]
+    twice = names[MOST_INDICATORS + 10 :]
     binner = fit_binner(table_of(texts(names + twice)))
-    assert [f.category for f in binner.features] == names[:12] + twice
-    assert not any(codes_of(binner, texts(["012"]))[0])
-    weights = np.where(np.arange(60) < 40, 0.5, 0.25)
+    kept = names[: MOST_INDICATORS - 20]
+    assert [f.category for f in binner.features] == kept + twice
+    assert not any(codes_of(binner, texts([names[MOST_INDICATORS]]))[0])
+    weights = np.where(np.arange(len(names)) < MOST_INDICATORS + 10, 0.5, 0.25)
     weighted = fit_binner(table_of(texts(names)), sample_weight=weights)
-    assert [f.category for f in weighted.features] == names[:32]
+    assert [f.category for f in weighted.features] == names[:MOST_INDICATORS]
 
 
 def test_as_many_categories_as_count_all_count():
-    names = [f"{i:03d}" for i in range(32)]
+    names = [f"{i:03d}" for i in range(MOST_INDICATORS)]
     binner = fit_binner(table_of(texts(names + names[:1] * 100_000)))
     assert [f.category for f in binner.features] == names
 
@@ -660,7 +662,7 @@ def test_a_table_like_flights_has_few_features():
     )
     binner = fit_binner(table)
     count = np.bincount(binner.feature_column).tolist()
-    assert count == [16, 3, 32, 32]
+    assert count == [16, 3, MOST_INDICATORS, MOST_INDICATORS]
     assert encode(binner, table).shape == (n, sum(count))
 
 

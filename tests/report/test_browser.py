@@ -189,11 +189,11 @@ def test_picked_rows_have_the_exact_sum_and_typed_ones_say_what_answers(opened):
     assert spoken == page.locator(".answer .headline").text_content()
 
 
-def test_without_an_evidence_trees_are_held_against_the_first(opened):
+def test_without_an_evidence_trees_have_their_share_of_the_draws(opened):
     page = opened("bags")
     page.get_by_role("button", name="Next").click()
-    assert "times as probable as tree 1" in page.locator(".caption").text_content()
-    assert "known only in proportion" in page.locator("#trees .explanation").text_content()
+    assert "share of the drawn trees" in page.locator(".caption").text_content()
+    assert "their share of the drawn trees" in page.locator("#trees .explanation").text_content()
 
 
 def test_a_number_beyond_all_thresholds_is_pointed_out(opened):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dtgfn._support.arrays import Floats
 
 MAX_CATEGORIES = 254  # that a file may have
-MOST_INDICATORS = 32  # of one column: every row set counts each of them
+MOST_INDICATORS = 64  # of one column: every row set counts each of them
 RARE = 1 / 2000  # share of the rows below which a category of such a column does not count
 
 

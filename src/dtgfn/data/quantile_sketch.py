@@ -40,7 +40,7 @@ class QuantileSketch:
     >>> for start in range(3):
     ...     sketch.add(np.arange(start, 30.0, 3), None)
     >>> values, mass = sketch.summary()
-    >>> values[-1], mass.sum(), sketch.is_exact
+    >>> float(values[-1]), float(mass.sum()), sketch.is_exact
     (29.0, 30.0, False)
     """
 

@@ -60,7 +60,7 @@ def find_engine(name: str, parameter: str = "engine") -> Engine[Any]:
     Examples
     --------
     >>> find_engine("smc").option_names
-    ('n_particles', 'n_sweeps')
+    ('n_particles', 'n_sweeps', 'by_level', 'memory_budget')
 
     """
     check_choice(parameter, name, tuple(ENGINE_HOMES))

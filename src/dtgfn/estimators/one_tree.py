@@ -204,10 +204,10 @@ def one_tree(
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=2, n_thresholds=3)
     >>> print(one_tree(posterior, max_splits=1).describe())
-    if x0 <= 5
-        no  0.988  (10 rows)
+    if x0 <= 5  [3 to 7]
+        no  0.990  (10 rows)
     else (x0 > 5)
-        yes  0.988  (10 rows)
+        yes  0.990  (10 rows)
 
     """
     check_choice("by", by, WAYS)

@@ -48,7 +48,7 @@ def tree_text(source: Any, tree: Which = "best") -> str:
     >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, ["no", "no", "yes", "yes"] * 5,
     ...                   engine="exact", max_depth=1, n_thresholds=3)
     >>> print(tree_text(posterior))
-    if x0 <= 5
+    if x0 <= 5  [3 to 7]
         no  0.990  (10 rows)
     else (x0 > 5)
         yes  0.990  (10 rows)

@@ -346,7 +346,7 @@ class TreePosterior:
         ...                   engine="exact", max_depth=2)
         >>> found = posterior.most_probable(3)
         >>> found.probability.round(3).tolist(), found.n_holding(0.9)
-        ([0.987, 0.006, 0.006], 1)
+        ([0.949, 0.013, 0.013], 1)
 
         """
         n_trees = check_count("n_trees", n_trees, "give a whole number from 1")

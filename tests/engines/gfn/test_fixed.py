@@ -275,7 +275,12 @@ class Twin:
                 left = self.case.max_depth - at
                 z, best = self.values(self.rows(at, node), at, left)
                 assert level.flow[node] == pytest.approx(z, abs=1e-9)
-                assert level.best[node] == pytest.approx(best, abs=1e-9)
+                if at == self.graph.n_upper and self.graph.tail_levels == 2:
+                    # Second cuts are counted as on the rows above them, where fewer are equal.
+                    assert best - math.log(self.every.case.n_thresholds) <= level.best[node]
+                    assert level.best[node] <= best + 1e-9
+                else:
+                    assert level.best[node] == pytest.approx(best, abs=1e-9)
                 assert level.open[node] == 0
 
 
