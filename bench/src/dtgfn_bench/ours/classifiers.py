@@ -173,6 +173,7 @@ METHODS: tuple[Method, ...] = (
         settings={**TRAINED, "tree": "best"},
         quick={"n_steps": 2, "n_trees": 100},
         ours=True,
+        revision=2,  # the most probable of all trees that part the rows alike
     ),
     *(
         _paper_method(

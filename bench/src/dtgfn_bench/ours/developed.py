@@ -62,6 +62,7 @@ METHODS: tuple[Method, ...] = (
         },
         quick={"n_steps": 2, "n_trees": 100},
         ours=True,
+        revision=2,  # as that of "dtgfn-tree"
     ),
     Method(
         name="dtgfn-warm",
