@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, settings
 
 # The page shows a method of one's own in the bench, which need not be installed.
 collect_ignore = [] if find_spec("dtgfn_bench") else ["docs/reproduction.md"]
+# An environment of torchgfn, which no extra can install beside this package.
+collect_ignore += [] if find_spec("gfn") else ["src/dtgfn/torchgfn.py"]
 
 # No example is timed: a busy machine is no failure.
 ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

@@ -491,7 +491,8 @@ def test_a_table_is_not_taken_for_codes(make):
 @pytest.mark.parametrize("engine", ["exact", "smc"])
 def test_codes_of_another_width_are_refused(engine):
     X = np.random.default_rng(0).normal(size=(30, 3))
-    posterior = infer(X, X[:, 2] > 0, engine=engine, max_depth=2, n_thresholds=3, n_trees=5)
+    given = {"max_depth": 2, "n_thresholds": 3, "n_trees": 100, "random_state": 0}
+    posterior = infer(X, X[:, 2] > 0, engine=engine, **given)
     codes = posterior.encode(X)
     for narrow in (codes[:, :2], codes[:, :0], codes[0]):
         with pytest.raises(ValueError, match="3 columns or more are needed"):

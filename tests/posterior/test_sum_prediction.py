@@ -220,4 +220,6 @@ def test_quantiles_of_a_mixture_solve_its_distribution_function(seed, n_draws, l
             return float(norm.cdf((x - centers) / width).mean() - level)
 
         far = 60 * (1 + abs(centers).max()) * width.max()
-        assert each == pytest.approx(brentq(above, -far, far, xtol=1e-12), abs=1e-6)
+        exact = brentq(above, -far, far, xtol=1e-12)
+        # Between draws far apart the function is flat, and many numbers solve it.
+        assert each == pytest.approx(exact, abs=1e-6) or abs(above(each)) < 1e-12
