@@ -261,12 +261,11 @@ def test_a_row_of_weight_three_counts_as_three_rows():
 
 
 def _reasons(_):
-    return {
-        "check_sample_weight_equivalence_on_dense_data": (
-            "Bags are drawn at random: tables that say the same in weights and in repeated rows "
-            "draw different bags from one seed, and agree in distribution (tested above)."
-        )
-    }
+    reason = (
+        "Bags are drawn at random: tables that say the same in weights and in repeated rows "
+        "draw different bags from one seed, and agree in distribution (tested above)."
+    )
+    return {f"check_sample_weight_equivalence_on_{k}_data": reason for k in ("dense", "sparse")}
 
 
 @pytest.mark.long

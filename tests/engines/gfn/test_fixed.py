@@ -37,6 +37,7 @@ from dtgfn.trees.score import Rows, log_reward, make_score, merge_rows
 TWO_COLUMNS = np.array([[0, 1], [1, 0], [3, 2], [3, 0], [1, 2]])
 ONE_COLUMN = np.array([[0], [1], [1], [3], [4]])
 LABELS = np.array([0, 1, 1, 0, 2])
+MOST_EQUAL = 9  # thresholds of a column in these cases
 WEIGHT = np.array([1.5, 0.3, 2.0, 1.0, 0.7])
 # Name: the case and how many of its last levels are summed.
 CASES = {
@@ -254,7 +255,7 @@ class Twin:
             for side, part in enumerate(sides):
                 z, best = self.look(part, at + 1)
                 assert cuts.lookahead[e, side] == pytest.approx(z, rel=1e-5, abs=1e-5)
-                assert cuts.best[e, side] == pytest.approx(best, rel=1e-5, abs=1e-5)
+                self.check_best(cuts.best[e, side], best)
                 np.testing.assert_allclose(
                     cuts.sums[e, side], self.every.class_counts(part), rtol=1e-5, atol=1e-5
                 )
@@ -262,6 +263,16 @@ class Twin:
                     assert self.rows(at + 1, cuts.child[e, side]) == part
         np.testing.assert_allclose(level.sums[node], self.every.class_counts(rows), atol=1e-9)
         assert level.stop[node] == pytest.approx(self.stop(rows, at), abs=1e-9)
+
+    def check_best(self, found: float, best: float) -> None:
+        """What is known of the best tree; two tails see fewer equal cuts than there are.
+
+        They count second cuts as on the rows above the first, where fewer part the rows alike.
+        """
+        if self.graph.tail_levels == 2:
+            assert best - 2 * math.log(MOST_EQUAL) <= found <= best + 1e-5 * (1 + abs(best))
+        else:
+            assert found == pytest.approx(best, rel=1e-5, abs=1e-5)
 
     def check_all_cuts(self) -> None:
         for at, level in enumerate(self.graph.levels[:-1]):
@@ -275,12 +286,7 @@ class Twin:
                 left = self.case.max_depth - at
                 z, best = self.values(self.rows(at, node), at, left)
                 assert level.flow[node] == pytest.approx(z, abs=1e-9)
-                if at == self.graph.n_upper and self.graph.tail_levels == 2:
-                    # Second cuts are counted as on the rows above them, where fewer are equal.
-                    assert best - math.log(self.every.case.n_thresholds) <= level.best[node]
-                    assert level.best[node] <= best + 1e-9
-                else:
-                    assert level.best[node] == pytest.approx(best, abs=1e-9)
+                self.check_best(level.best[node], best)
                 assert level.open[node] == 0
 
 
@@ -340,7 +346,7 @@ def test_a_table_is_looked_at_until_everything_is_exact(case, exact_tails, n_sco
     twin.check_all_flows()
     assert sampler.log_z.item() == pytest.approx(root.flow[0], rel=1e-6)
     best = log_mass(sampler.best_known(), case.rows, case.score)
-    assert best == pytest.approx(sampler.best_log_mass, rel=1e-9, abs=1e-9)
+    assert best >= sampler.best_log_mass - 1e-9 * (1 + abs(best))
     answer = infer_exact(
         case.rows,
         case.score,
@@ -349,7 +355,11 @@ def test_a_table_is_looked_at_until_everything_is_exact(case, exact_tails, n_sco
         n_trees=5,
         random_state=0,
     )
-    assert answer.best_log_mass == pytest.approx(best, rel=1e-9, abs=1e-9)
+    if sampler.graph.tail_levels == 1:
+        assert best == pytest.approx(sampler.best_log_mass, rel=1e-9, abs=1e-9)
+        assert answer.best_log_mass == pytest.approx(best, rel=1e-9, abs=1e-9)
+    else:
+        twin.check_best(best, max(answer.best_log_mass, best))
     assert root.flow[0] == pytest.approx(answer.log_evidence, rel=1e-9, abs=1e-9)
     np.testing.assert_allclose(sampler.log_prob(answer.trees), answer.log_prob, atol=1e-7)
     draws = sampler.draw(10, rng)

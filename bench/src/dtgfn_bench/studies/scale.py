@@ -17,16 +17,13 @@ import resource
 import time
 import warnings
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
 from dtgfn_bench.studies.isolated import run_isolated
 from dtgfn_bench.studies.reporting import Report
 
-Shapes = Annotated[list[str] | None, typer.Option(help="Shape such as 1000000x20; all if none.")]
-Methods = Annotated[list[str] | None, typer.Option(help="Method; all if none.")]
 Arrays = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 # Rows, columns and the seconds that are allowed.
@@ -124,15 +121,15 @@ def peak_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-def run(report: Report, *, shape: Shapes = None, method: Methods = None) -> None:
-    """Measure one fit after the other; keep what was measured before of the others."""
+def run(report: Report, *, shape: str = "", method: str = "") -> None:
+    """Measure fits of a shape by a method, of all if none; keep what is known of the others."""
     kept = report.folder / "scale.jsonl"
     known: dict[tuple[str, str], dict[str, Any]] = {}
     if kept.exists():
         lines = map(json.loads, kept.read_text().splitlines())
         known = {(line["shape"], line["method"]): line for line in lines}
-    for name in shape or SHAPES:
-        for how in method or METHODS:
+    for name in [shape] if shape else SHAPES:
+        for how in [method] if method else METHODS:
             try:
                 known[name, how] = run_isolated(measure, name, how)
             except Exception as error:

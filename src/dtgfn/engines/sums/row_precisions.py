@@ -27,7 +27,10 @@ DIGITS = 52  # bits of a double that sums may take
 
 def round_precisions(precision: Floats) -> None:
     """Round positive precisions [n], in place, so that all sums of them are exact."""
-    unit = 2.0 ** (math.ceil(math.log2(precision.sum())) + 1 - DIGITS)
+    total = float(precision.sum())
+    if total == 0.0:  # rows of next to no weight
+        return
+    unit = 2.0 ** (math.ceil(math.log2(total)) + 1 - DIGITS)
     precision /= unit
     np.rint(precision, out=precision)
     np.maximum(precision, 1.0, out=precision)
