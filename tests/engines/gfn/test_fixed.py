@@ -256,6 +256,9 @@ class Twin:
                 z, best = self.look(part, at + 1)
                 assert cuts.lookahead[e, side] == pytest.approx(z, rel=1e-5, abs=1e-5)
                 self.check_best(cuts.best[e, side], best)
+                if self.graph.tail_levels == 2:
+                    seen = self.one_level_best(rows, part, at)
+                    assert cuts.best[e, side] == pytest.approx(seen, rel=1e-5, abs=1e-5)
                 np.testing.assert_allclose(
                     cuts.sums[e, side], self.every.class_counts(part), rtol=1e-5, atol=1e-5
                 )
@@ -263,6 +266,25 @@ class Twin:
                     assert self.rows(at + 1, cuts.child[e, side]) == part
         np.testing.assert_allclose(level.sums[node], self.every.class_counts(rows), atol=1e-9)
         assert level.stop[node] == pytest.approx(self.stop(rows, at), abs=1e-9)
+
+    def tail_best(self, rows: tuple[int, ...], at: int) -> float:
+        """Best log weight of two tails, second cuts counted as on all of these rows."""
+        best = self.stop(rows, at)
+        for _, prior, sides in self.cuts(rows, at).values():
+            best = max(best, prior + sum(self.one_level_best(rows, side, at) for side in sides))
+        return best
+
+    def one_level_best(self, rows: tuple[int, ...], side: tuple[int, ...], at: int) -> float:
+        """Best log weight of one side with one level left, as two tails on all rows see it."""
+        best = self.stop(side, at + 1)
+        for feature, cut in self.cuts(rows, at):
+            high, _, _ = self.cuts(rows, at)[feature, cut]
+            parts = self.every.sides(side, feature, cut)
+            if all(parts):
+                prior = self.every.log_split(side, feature, at + 1) / self.case.temperature
+                leaves = sum(self.stop(part, at + 2) for part in parts)
+                best = max(best, math.log(high - cut) + prior + leaves)
+        return best
 
     def check_best(self, found: float, best: float) -> None:
         """What is known of the best tree; two tails see fewer equal cuts than there are.
@@ -287,6 +309,9 @@ class Twin:
                 z, best = self.values(self.rows(at, node), at, left)
                 assert level.flow[node] == pytest.approx(z, abs=1e-9)
                 self.check_best(level.best[node], best)
+                if at == self.graph.n_upper and self.graph.tail_levels == 2 and left == 2:
+                    seen = self.tail_best(self.rows(at, node), at)
+                    assert level.best[node] == pytest.approx(seen, rel=1e-9, abs=1e-9)
                 assert level.open[node] == 0
 
 
