@@ -20,7 +20,13 @@ OptionsT = TypeVar("OptionsT", contravariant=True)
 
 
 class BudgetExceeded(RuntimeError):  # noqa: N818 (says what happened)
-    """An engine would not finish, or did not, in the time or memory that it was given."""
+    """An engine would not finish, or did not, in the time or memory that it was given.
+
+    Where exact inference was asked for, ``interval`` is what is certain of log Z all the same, an
+    ``EvidenceInterval``; else it is None.
+    """
+
+    interval: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)

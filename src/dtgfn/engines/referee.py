@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.parallel import Runner, Threads, count_threads, run_at_once
 from dtgfn.engines.contract import Run
 from dtgfn.engines.rowsets.graph import Edges, RowSets, count_edges, expand, root_row_set
 from dtgfn.engines.rowsets.inside import level_values
+from dtgfn.engines.rowsets.partial.bounds import look_at
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.engines.rowsets.partial.scouts import send_scouts
 from dtgfn.engines.rowsets.problem import Problem, make_problem
@@ -153,13 +154,6 @@ def affordable_nodes(problem: Problem, work: float) -> int:
     pairs = problem.max_cuts**2 / 2 if problem.two_levels_at_once else 0.0
     cells = problem.n_rows * max(problem.feature.size, 1) * problem.loops.sums.shape[1]
     return int(np.clip(work / max(pairs + cells, 1.0), 1, MOST_NODES))
-
-
-def look_at(graph: PartialGraph, depth: int, nodes: Int64s) -> int:
-    """Make nodes known by their look-ahead, and return how many were not."""
-    new = graph.expand(depth, nodes)
-    graph.update(depth, new, remember=True, optimistic=False)
-    return int(new.size)
 
 
 def first_split(graph: PartialGraph, ceiling: float, column: Int32s, n_columns: int) -> Floats:

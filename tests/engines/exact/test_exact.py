@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from thoroughness import diagonal
 
 import dtgfn
-from dtgfn.engines.rowsets import problem
+from dtgfn.engines.rowsets import cut_bits, problem
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import canonical_keys, check_trees
 from dtgfn.trees.score import log_reward
@@ -113,7 +112,7 @@ def check_against(truth: Enumeration, posterior: TreePosterior, queries: np.ndar
 
 
 @pytest.mark.parametrize(
-    ("prior", "weights", "temperature"), list(product(PRIORS, WEIGHTS, TEMPERATURES))
+    ("prior", "weights", "temperature"), diagonal([(p,) for p in PRIORS], WEIGHTS, TEMPERATURES)
 )
 def test_exact_equals_the_sum_over_all_trees(prior, weights, temperature):
     seed = [PRIORS.index(prior), WEIGHTS.index(weights), TEMPERATURES.index(temperature)]
@@ -163,9 +162,13 @@ def test_a_depth_that_the_rows_cannot_reach_changes_nothing():
     check_against(truth, infer(case.but(max_depth=3)), new_rows(np.random.default_rng(0), case))
 
 
-def test_rows_that_cannot_be_told_apart_have_one_tree():
-    case = Case(np.full((5, 2), 3), np.array([0, 1, 1, 2, 1]), 3, max_depth=3)
+@pytest.mark.parametrize("largest_table", [problem.MAX_TABLE, 0])  # 0: two levels by logs
+@pytest.mark.parametrize("max_depth", [2, 3])
+def test_rows_that_cannot_be_told_apart_have_one_tree(max_depth, largest_table, monkeypatch):
+    monkeypatch.setattr(problem, "MAX_TABLE", largest_table)
+    case = Case(np.full((5, 2), 3), np.array([0, 1, 1, 2, 1]), 3, max_depth=max_depth)
     posterior = infer(case)
+    assert posterior.solution.problem.two_levels_by_logs == (largest_table == 0)
     check_against(Enumeration(case), posterior, new_rows(np.random.default_rng(0), case))
     assert posterior.size_probability.tolist() == [1.0]
     assert posterior.best_tree.n_splits.tolist() == [0]
@@ -193,6 +196,31 @@ def test_table_and_formula_give_the_same_posterior(max_depth, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_cuts_counted_by_bits_and_by_rows_give_the_same_posterior(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    n_rows, n_classes = [(150, 2), (40, 4), (300, 3), (40, 1)][seed]
+    width = [3, 12, 2, 40][seed]  # from few cuts, where bits are quicker, to many
+    codes = rng.integers(0, width, size=(n_rows, 6))
+    codes[:, 5] = codes[:, 4]
+    weight = rng.choice([1.0, 3.0], size=n_rows) if seed % 2 else np.ones(n_rows)
+    labels = rng.integers(0, n_classes, size=n_rows)
+    case = Case(codes, labels, n_classes, weight, max_depth=3, column=(0, 1, 1, 2, 3, 3))
+    by_bits = infer(case)
+    monkeypatch.setattr(cut_bits, "MOST_BYTES", 0)
+    by_rows = infer(case)
+    assert by_bits.solution.problem.loops.bits.place.size == len(np.unique(codes, axis=0))
+    assert not by_rows.solution.problem.loops.bits.place.size
+    close = {"rtol": 1e-11, "atol": 1e-11}
+    assert by_bits.log_evidence == pytest.approx(by_rows.log_evidence, rel=1e-12)
+    assert by_bits.best_log_mass == pytest.approx(by_rows.best_log_mass, rel=1e-12)
+    np.testing.assert_allclose(by_bits.size_probability, by_rows.size_probability, **close)
+    np.testing.assert_allclose(by_bits.column_inclusion, by_rows.column_inclusion, **close)
+    queries = new_rows(rng, case)
+    averages = (each.solution.average(queries) for each in (by_bits, by_rows))
+    np.testing.assert_allclose(*averages, **close)
+
+
 def pool_rare(expected: np.ndarray) -> list[list[int]]:
     """Gather trees, rarest first, into pools that each expect at least five draws."""
     pools: list[list[int]] = [[]]
@@ -203,16 +231,24 @@ def pool_rare(expected: np.ndarray) -> list[list[int]]:
     return pools
 
 
-@pytest.mark.parametrize("shape", ["wide", "three features", "gaps", "deep"])
 @pytest.mark.parametrize(
-    ("prior", "weights"),
-    [(0.7, "ones"), (0.7, "fractional"), ("bcart", "ones")],
-    ids=["table", "formula", "bcart"],
+    ("shape", "prior", "weights", "most_table"),
+    diagonal(
+        LARGE,
+        [(0.7, "ones", 1 << 21), (0.7, "ones", 0), (0.7, "fractional", 0), ("bcart", "ones", 0)],
+    ),
 )
-def test_ten_thousand_samples_follow_the_enumerated_posterior(shape, prior, weights):
+def test_ten_thousand_samples_follow_the_enumerated_posterior(
+    shape, prior, weights, most_table, monkeypatch
+):
+    monkeypatch.setattr(problem, "MAX_TABLE", most_table)
     case = large_case(shape, prior, weights)
     truth = Enumeration(case)
     posterior = infer(case, n_trees=10_000, random_state=7)
+    by_logs = posterior.solution.problem.two_levels_by_logs
+    assert by_logs == (most_table == 0 and prior == 0.7 and weights == "ones")
+    if by_logs:
+        check_against(truth, posterior, new_rows(np.random.default_rng(0), case))
     place = {key: i for i, key in enumerate(canonical_keys(to_batch(truth.trees)))}
     drawn = np.bincount(
         [place[key] for key in canonical_keys(posterior.trees)], minlength=len(place)

@@ -16,13 +16,15 @@ import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.compiled import INNER, njit
-from dtgfn._support.parallel import Interruptible, Runner, Work
+from dtgfn._support.parallel import Interruptible, Runner, Work, run_at_once
 from dtgfn.data.binning import as_codes, distinct_codes
 from dtgfn.engines.exact.averaging_pairs import average_two_levels
-from dtgfn.engines.exact.inside_outside import NEGLIGIBLE, SupportLevel, carriers
-from dtgfn.engines.rowsets.graph import Edges, sum_rows
+from dtgfn.engines.exact.inside_outside import NEGLIGIBLE
+from dtgfn.engines.rowsets.graph import Edges, expand, expansion_bytes, make_row_sets, sum_rows
 from dtgfn.engines.rowsets.one_level import CutBuffer, list_cuts, make_cut_buffer
 from dtgfn.engines.rowsets.problem import Loops, Problem
+from dtgfn.engines.rowsets.support import SupportLevel, carriers, step_probabilities
+from dtgfn.engines.rowsets.tails import tail_values
 from dtgfn.trees.leaf_models import write_outputs
 
 # Mass of a query at a row set below this cannot change a printed probability.
@@ -57,14 +59,14 @@ def queries_at_once(problem: Problem, support: list[SupportLevel], n_queries: in
     widest = max(len(here.bits) for here in support)
     n_blocks = min(MOST_BLOCKS, len(support[-1].bits))
     bytes_each = 8 * max(widest, n_blocks * problem.score.leaf.n_outputs)
-    fitting = min(MASS_BYTES // bytes_each, CALL_CELLS // _cells_per_query(problem, support))
+    levels_left = problem.score.max_depth - (len(support) - 1)
+    fitting = min(MASS_BYTES // bytes_each, CALL_CELLS // _cells_per_query(problem, levels_left))
     return int(np.clip(fitting, 1, n_queries))
 
 
-def _cells_per_query(problem: Problem, support: list[SupportLevel]) -> int:
-    """What a query looks at in one row set of the last level."""
+def _cells_per_query(problem: Problem, levels_left: int) -> int:
+    """What a query looks at in one row set with so many levels left."""
     n_features = max(problem.feature.size, 1)
-    levels_left = problem.score.max_depth - (len(support) - 1)
     return int(problem.score.leaf.n_outputs * n_features ** max(levels_left, 1))
 
 
@@ -78,18 +80,56 @@ def _average_chunk(
     for here, below in pairwise(support):
         mass = _pass_level(problem, here, len(below.bits), queries, mass, stopped, run)
     kept = carriers(mass.max(axis=1), NEGLIGIBLE)
-    bits, mass = support[-1].bits[kept], mass[kept]
+    bits, mass, depth = support[-1].bits[kept], mass[kept], len(support) - 1
+    if problem.two_levels_by_logs and problem.score.max_depth - depth == 2:
+        return stopped + _average_cut_again(problem, bits, depth, queries, mass, stopped, run)
+    return stopped + _average_last(problem, bits, depth, queries, mass, run)
+
+
+def _average_cut_again(
+    problem: Problem,
+    bits: UInt64s,
+    depth: int,
+    queries: Int32s,
+    mass: Floats,
+    stopped: Floats,
+    run: Runner,
+) -> Floats:
+    """Predictions of trees with two levels left, whose row sets are cut again, some at a time."""
+    out = np.zeros_like(stopped)
+    bytes_each = expansion_bytes(problem, problem.max_cuts)
+    bytes_each += 16.0 * problem.max_cuts * queries.shape[1]
+    at_once = max(1, int(MASS_BYTES // bytes_each))
+    for begin in range(0, len(bits), at_once):
+        sets = make_row_sets(problem, bits[begin : begin + at_once])
+        log_z = tail_values(problem, sets, 2, run).log_z
+        edges, children = expand(problem, sets, run_at_once)
+        child_log_z = tail_values(problem, children, 1, run).log_z
+        steps = step_probabilities(problem, sets, edges, child_log_z, log_z, depth, run)
+        here = SupportLevel(sets.bits, steps[0], edges, steps[1])
+        part = mass[begin : begin + at_once]
+        child_mass = _pass_level(problem, here, len(children), queries, part, stopped, run)
+        kept = carriers(child_mass.max(axis=1), NEGLIGIBLE)
+        given = (children.bits[kept], depth + 1, queries, child_mass[kept])
+        out += _average_last(problem, *given, run)
+    return out
+
+
+def _average_last(
+    problem: Problem, bits: UInt64s, depth: int, queries: Int32s, mass: Floats, run: Runner
+) -> Floats:
+    """Predictions [Q, J] of the last levels, for each query's mass [K, Q] at row sets [K, W]."""
+    n_queries, n_outputs = queries.shape[1], problem.score.leaf.n_outputs
     order = np.argsort(queries, axis=1, kind="stable")
-    depth = len(support) - 1
     levels_left = problem.score.max_depth - depth
     loop = average_two_levels if levels_left == 2 else average_one_level
     # Predictions do not ask which column a cut is on, so all may count as one.
     loops = problem.loops.with_own_flag()._replace(group=np.zeros_like(problem.loops.group))
     # Blocks do not depend on the threads, so neither do the sums; big and small sets alternate.
-    n_blocks = min(MOST_BLOCKS, len(kept))
+    n_blocks = min(MOST_BLOCKS, len(bits))
     blocks = np.zeros((n_blocks, n_queries, n_outputs))
     cells = problem.n_rows * problem.feature.size + n_outputs * problem.max_cuts**levels_left
-    cells += n_queries * _cells_per_query(problem, support)
+    cells += n_queries * _cells_per_query(problem, levels_left)
     per_call = max(1, CALL_CELLS // cells)
 
     def from_set(begin: int) -> Work:
@@ -102,9 +142,9 @@ def _average_chunk(
 
         return Interruptible(work, loops.halted)
 
-    for begin in range(0, -(-len(kept) // MOST_BLOCKS), per_call):
+    for begin in range(0, -(-len(bits) // MOST_BLOCKS), per_call):
         run(from_set(begin), n_blocks)
-    return stopped + blocks.sum(axis=0)
+    return np.asarray(blocks.sum(axis=0))
 
 
 def _pass_level(

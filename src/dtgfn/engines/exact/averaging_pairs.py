@@ -15,14 +15,9 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.compiled import INNER, njit
+from dtgfn.engines.rowsets.numbered_cuts import Pairs, make_pairs
 from dtgfn.engines.rowsets.problem import Loops
-from dtgfn.engines.rowsets.two_levels import (
-    Pairs,
-    count_jointly,
-    load_set,
-    make_pairs,
-    value_sides,
-)
+from dtgfn.engines.rowsets.two_levels import count_jointly, load_set, value_sides
 
 
 class QueryPositions(NamedTuple):
@@ -264,7 +259,7 @@ def average_two_levels(
     split = math.exp(loops.log_split[depth])
     factor = np.empty(queries.shape[1])
     for k in range(bits.shape[0]):
-        s, total, n_cuts = load_set(bits[k], loops, pairs)
+        s, total, n_cuts = load_set(bits[k], loops, pairs, True)
         z = value_sides(total, n_cuts, split, loops, pairs)
         for q in range(queries.shape[1]):
             factor[q] = mass[k, q] / z

@@ -16,19 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support import clock
-from dtgfn._support.arrays import Bools, Int32s
+from dtgfn._support.arrays import Bools, Int32s, Int64s
 from dtgfn._support.memory import gigabytes
 from dtgfn._support.parallel import Runner, run_at_once, run_parallel, run_serial
 from dtgfn._support.progress import Progress
 from dtgfn.engines.contract import BudgetExceeded
-from dtgfn.engines.rowsets.graph import (
-    Edges,
-    RowSets,
-    count_edges,
-    expand,
-    expansion_bytes,
-    root_row_set,
-)
+from dtgfn.engines.rowsets.graph import RowSets, count_edges, expansion_bytes, make_row_sets
 from dtgfn.engines.rowsets.problem import Problem
 from dtgfn.engines.rowsets.tails import tail_values, values_bytes
 
@@ -48,6 +41,7 @@ MORE_TIME = (
 # excess is refused before starting; the budget itself ends the rest.
 CLEAR_EXCESS = 5.0
 MOST_ORDERS = 5
+WALKED_CELLS, FEWEST_WALKS = 1_000_000_000, 4  # of a long or wide table walks are few
 TIMED_WORK = 2e6
 SECONDS_PER_PAIR = 1e-8  # of cuts, where nothing can be timed
 SECONDS_PER_CELL = 5e-9  # of rows and sums at the nodes of a tree
@@ -174,29 +168,29 @@ def estimate_cost(
     estimates the number of distinct row sets.
     """
     n_steps = problem.score.max_depth - tail_levels
-    n_walks = n_walks if n_steps else 1
+    cells = problem.n_rows * problem.feature.size * n_steps
+    n_walks = min(n_walks, max(WALKED_CELLS // max(cells, 1), FEWEST_WALKS)) if n_steps else 1
     rng = np.random.default_rng(0)
     n_sets, n_edges = np.zeros((n_walks, n_steps + 1)), np.zeros((n_walks, n_steps))
-    ends: list[RowSets] = []
-    root = root_row_set(problem)
-    from_root = expand(problem, root, run_at_once) if n_steps else None
+    ends: list[Bools] = []
+    of_root = _cuts_by_feature(problem, np.ones(problem.n_rows, np.bool_))
     for walk in range(n_walks):
-        sets, n_paths = root, 1.0
+        rows, n_paths = np.ones(problem.n_rows, np.bool_), 1.0
         sides: list[Bools] = []
         n_sets[walk, 0] = 1.0
         for step in range(n_steps):
-            again = from_root if step == 0 else None
-            edges, children = again or expand(problem, sets, run_at_once)
-            n_edges[walk, step] = n_sets[walk, step] * edges.feature.size
-            if edges.feature.size == 0:
+            # No cut is made but the one that is gone along: a row set can have millions.
+            by_feature = of_root if step == 0 else _cuts_by_feature(problem, rows)
+            number = int(by_feature.sum())
+            n_edges[walk, step] = n_sets[walk, step] * number
+            if number == 0:
                 break
-            edge, goes_left = int(rng.integers(edges.feature.size)), rng.random() < 0.5
-            child = edges.left[edge] if goes_left else edges.right[edge]
-            sets = children.take(np.array([child]))
-            n_paths *= 2 * edges.feature.size
-            sides.append(_side(problem, edges, edge, goes_left))
+            edge, goes_left = int(rng.integers(number)), rng.random() < 0.5
+            sides.append(_side(problem, rows, by_feature, edge, goes_left))
+            rows = rows & sides[-1]
+            n_paths *= 2 * number
             n_sets[walk, step + 1] = n_paths / _orders(sides)
-        ends.append(sets)
+        ends.append(rows)
     weight = n_sets[:, -1] / n_walks
     tails = _tail_seconds(problem, tail_levels, weight, ends) / (n_jobs if n_steps else 1)
     after = _after_seconds(problem, tails, n_trees, n_steps, float(weight.sum()), n_jobs)
@@ -210,11 +204,26 @@ def estimate_cost(
     )
 
 
-def _side(problem: Problem, edges: Edges, edge: int, goes_left: bool) -> Bools:
-    """All rows on one side of a cut [P]."""
-    f = edges.feature[edge]
-    below = problem.loops.rank_code[f][problem.loops.ranks[f]] <= edges.low[edge]
+def _cuts_by_feature(problem: Problem, rows: Bools) -> Int64s:
+    """Count the distinct cuts of some rows [P] by every feature [F]."""
+    ranks, n_ranks = problem.loops.ranks[:, rows], problem.loops.rank_code.shape[1]
+    return np.array([np.count_nonzero(np.bincount(of, minlength=n_ranks)) - 1 for of in ranks])
+
+
+def _side(problem: Problem, rows: Bools, by_feature: Int64s, edge: int, goes_left: bool) -> Bools:
+    """All rows on one side [P] of a cut of some rows; cuts ascend by feature, then by code."""
+    ends = np.cumsum(by_feature)
+    f = int(np.searchsorted(ends, edge, side="right"))
+    there = np.unique(problem.loops.ranks[f, rows])
+    below = problem.loops.ranks[f] <= there[edge - int(ends[f] - by_feature[f])]
     return below if goes_left else ~below
+
+
+def _as_row_sets(problem: Problem, rows: list[Bools]) -> RowSets:
+    """Row sets of masks [P] of the rows."""
+    padded = np.zeros((len(rows), 64 * problem.n_words), np.bool_)
+    padded[:, : problem.n_rows] = rows
+    return make_row_sets(problem, np.packbits(padded, axis=1, bitorder="little").view(np.uint64))
 
 
 def _orders(sides: list[Bools]) -> float:
@@ -234,7 +243,7 @@ def _orders(sides: list[Bools]) -> float:
 
 
 def _tail_seconds(
-    problem: Problem, tail_levels: int, weight: npt.NDArray[np.float64], ends: list[RowSets]
+    problem: Problem, tail_levels: int, weight: npt.NDArray[np.float64], ends: list[Bools]
 ) -> float:
     """Time the tails of some walks and scale: their cost goes with the (squared) number of cuts."""
     if tail_levels == 0:
@@ -242,16 +251,17 @@ def _tail_seconds(
     if problem.score.max_depth == tail_levels:
         # The root is the only set: timing it would be doing the work, and one thread does it.
         return SECONDS_PER_PAIR * problem.max_cuts**tail_levels
-    together = RowSets(*(np.concatenate([getattr(e, n) for e in ends]) for n in ("bits", "keys")))
+    together = _as_row_sets(problem, ends)
     counts = count_edges(problem, together, run_at_once)
     work = _tail_work(problem, tail_levels, counts, together)
     smallest = np.argsort(work)
     timed = smallest[: max(1, int(np.searchsorted(np.cumsum(work[smallest]), TIMED_WORK)))]
     # The first call may have to compile.
     tail_values(problem, together.take(np.array([np.argmin(work)])), tail_levels, run_at_once)
-    begun = time.perf_counter()
+    # This thread's own time: on a busy machine a few milliseconds of work may take a second.
+    begun = time.thread_time()
     tail_values(problem, together.take(timed), tail_levels, run_at_once)
-    elapsed = time.perf_counter() - begun
+    elapsed = time.thread_time() - begun
     return float((weight * work).sum() * elapsed / work[timed].sum())
 
 

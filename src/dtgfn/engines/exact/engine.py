@@ -13,7 +13,7 @@ from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.memory import allowed_memory, read_memory_budget
 from dtgfn._support.parallel import Runner, Threads, count_threads, run_at_once
 from dtgfn._support.progress import silent
-from dtgfn.engines.contract import PREPARING, Run
+from dtgfn.engines.contract import PREPARING, BudgetExceeded, Run
 from dtgfn.engines.exact.averaging import average_predictions
 from dtgfn.engines.exact.budget import (
     Budget,
@@ -23,20 +23,25 @@ from dtgfn.engines.exact.budget import (
 )
 from dtgfn.engines.exact.inside_outside import (
     SolvedGraph,
-    SupportLevel,
     best_tree,
     build_support,
     sample_trees,
     solve,
 )
-from dtgfn.engines.exact.ranking import ranked_trees
+from dtgfn.engines.exact.interval import EvidenceInterval, bound_problem
 from dtgfn.engines.rowsets.problem import Problem, make_problem
+from dtgfn.engines.rowsets.ranking import ranked_trees
+from dtgfn.engines.rowsets.support import SupportLevel
 from dtgfn.engines.rowsets.tails import scratch_bytes
+from dtgfn.engines.warm_up import few_cells
 from dtgfn.posterior.tree_posterior import TreePosterior, check_possible, clip_rounding
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 
 FEW_ROWS = 8  # to compile with
+# What is spent on bounds of log Z once it is clear that it is out of reach.
+BOUND_SECONDS, BOUND_SHARE = 2.0, 0.1
+MOST_CELLS = 5_000_000  # of a table that is bounded
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,16 @@ class ExactEngine:
         return ExactOptions(**given)
 
     def infer(self, rows: Rows, score: Score, run: Run, options: ExactOptions) -> TreePosterior:
-        """Infer the posterior over trees."""
-        return infer_exact(rows, score, run, options)
+        """Infer the posterior over trees; what is refused is told with what is certain of log Z."""
+        try:
+            return infer_exact(rows, score, run, options)
+        except BudgetExceeded as refusal:
+            interval = bound_refused(rows, score, run, options) if run.judged else None
+            if interval is None:
+                raise
+            told = BudgetExceeded(f"{refusal} For certain, {interval}.")
+            told.interval = interval
+            raise told from None
 
 
 ENGINE = ExactEngine()
@@ -124,12 +137,12 @@ def infer_exact(
     """
     options = ExactOptions() if options is None else options
     run.progress(PREPARING, 0.0)
-    few = Rows(rows.codes[:FEW_ROWS], rows.target[:FEW_ROWS], rows.weight[:FEW_ROWS])
-    make_problem(few, score, run.column, run.n_columns)
+    few, alike = few_cells(rows, run, FEW_ROWS)
+    make_problem(few, score, alike.column, run.n_columns)
     budget = make_budget(run, options)
     problem, tail_levels = prepare(rows, score, run, budget)
     begun = clock.monotonic()
-    compile_loops(few, score, run, tail_levels)
+    compile_loops(few, score, alike, tail_levels)
     # Compiling, on a first run, is not the problem's fault.
     budget.started += clock.monotonic() - begun
     cost = estimate_cost(problem, tail_levels, budget.n_jobs, run.n_trees)
@@ -140,8 +153,7 @@ def infer_exact(
     graph = solve(problem, tail_levels, budget)
     solve_seconds = clock.monotonic() - budget.started
     budget.ahead = 0.0
-    stage = "finding the best tree"
-    best = best_tree(problem, graph, budget.serial(stage), budget.parallel(stage))
+    best = best_tree(problem, graph, budget.parallel("finding the best tree"))
     support = build_support(problem, graph, budget.parallel("keeping what matters"))
     rng, runner = np.random.default_rng(run.random_state), budget.parallel("sampling trees")
     trees = sample_trees(problem, support, run.n_trees, rng, runner)
@@ -152,6 +164,22 @@ def infer_exact(
         "seconds": clock.monotonic() - budget.started,
     }
     return as_posterior(rows, graph, solution, trees, reward, best, cost, seconds)
+
+
+def bound_refused(
+    rows: Rows, score: Score, run: Run, options: ExactOptions
+) -> EvidenceInterval | None:
+    """Bound log Z of what was refused, in little time; None where even that would be long."""
+    if rows.codes.size > MOST_CELLS:
+        return None
+    memory = allowed_memory(options.memory_budget)
+    problem = make_problem(rows, score, run.column, run.n_columns)
+    if scratch_bytes(problem) * count_threads(run.n_jobs) > memory:
+        return None
+    seconds = BOUND_SECONDS
+    if run.time_budget is not None:
+        seconds = min(seconds, BOUND_SHARE * run.time_budget)
+    return bound_problem(problem, seconds, memory, count_threads(run.n_jobs))
 
 
 def make_budget(run: Run, options: ExactOptions) -> Budget:
@@ -172,7 +200,7 @@ def prepare(rows: Rows, score: Score, run: Run, budget: Budget) -> tuple[Problem
         f"{len(rows.target):,} rows with {score.leaf.n_sums:,} sums each",
     )
     problem = make_problem(rows, score, run.column, run.n_columns)
-    tail_levels = min(score.max_depth, 2 if problem.two_levels_at_once else 1)
+    tail_levels = problem.summed_at_once
     if tail_levels == 2:
         needed = scratch_bytes(problem) * budget.n_jobs
         budget.check_memory(needed, f"pairs of {problem.max_cuts:,} cuts")
@@ -182,10 +210,10 @@ def prepare(rows: Rows, score: Score, run: Run, budget: Budget) -> tuple[Problem
 def compile_loops(few: Rows, score: Score, run: Run, tail_levels: int) -> None:
     """Run every loop once on a few rows, so that all of them are compiled."""
     problem = make_problem(few, score, run.column, run.n_columns)
-    if tail_levels == 2 and not problem.two_levels_at_once:
+    if tail_levels > problem.summed_at_once:
         return
     graph = solve(problem, tail_levels, Budget(None, 1 << 62, 1, silent, clock.monotonic()))
-    best_tree(problem, graph, run_at_once, run_at_once)
+    best_tree(problem, graph, run_at_once)
     support = build_support(problem, graph, run_at_once)
     sample_trees(problem, support, 1, np.random.default_rng(0), run_at_once)
 

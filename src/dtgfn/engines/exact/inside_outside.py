@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dtgfn._support.arrays import Floats, Int64s, UInt64s
+from dtgfn._support.arrays import Floats, Int64s
 from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Runner
 from dtgfn.engines.exact.budget import Budget
+from dtgfn.engines.rowsets.draws import draw_of, draw_splits, split_leaves
 from dtgfn.engines.rowsets.graph import (
     Edges,
     RowSets,
@@ -28,22 +29,20 @@ from dtgfn.engines.rowsets.graph import (
 )
 from dtgfn.engines.rowsets.inside import level_values
 from dtgfn.engines.rowsets.problem import Problem
+from dtgfn.engines.rowsets.ranking import best_on_support
+from dtgfn.engines.rowsets.support import (
+    SupportLevel,
+    carriers,
+    drop_edges,
+    pass_mass,
+    step_probabilities,
+)
 from dtgfn.engines.rowsets.tails import (
-    Splits,
     Values,
-    add_best_splits,
-    best_edge,
-    draw_first_of_two,
-    draw_last,
-    draw_splits,
-    edge_log_weights,
-    log_stop_weights,
-    middle_split,
-    split_leaves,
     tail_values,
     values_bytes,
 )
-from dtgfn.trees.batch import TreeBatch, empty_batch, from_splits
+from dtgfn.trees.batch import TreeBatch, empty_batch
 
 NEGLIGIBLE = 1e-10
 
@@ -83,44 +82,19 @@ def solve(problem: Problem, tail_levels: int, budget: Budget) -> SolvedGraph:
     return SolvedGraph(levels, edges, values)
 
 
-def best_tree(problem: Problem, graph: SolvedGraph, serial: Runner, parallel: Runner) -> TreeBatch:
-    """Return the tree of highest posterior probability; ties go to fewer splits, middle cuts."""
-    splits: Splits = {}
-
-    def grow(path: tuple[int, ...], position: int) -> None:
-        depth = len(path)
-        this = graph.levels[depth].take(np.array([position]))
-        if depth == len(graph.edges):
-            add_best_splits(problem, this, path, splits, serial, parallel)
-            return
-        edges = take_edges(graph.edges[depth], np.array([position]))
-        chosen = best_edge(problem, this, edges, graph.values[depth + 1], depth)
-        if chosen is not None:
-            splits[path] = middle_split(problem, edges, chosen)
-            grow((*path, 0), int(edges.left[chosen]))
-            grow((*path, 1), int(edges.right[chosen]))
-
-    grow((), 0)
-    return from_splits([splits])
-
-
-@dataclass(frozen=True)
-class SupportLevel:
-    """Row sets that matter, with one number of levels left.
-
-    ``stop`` [K] is P(stop | set) and ``probability`` [E] is P(cut | set), all thresholds of the
-    edge together. The last level has neither: its trees are summed again when they are needed.
-    """
-
-    bits: UInt64s
-    stop: Floats
-    edges: Edges
-    probability: Floats
-
-
 def build_support(problem: Problem, graph: SolvedGraph, run: Runner) -> list[SupportLevel]:
     """Walk down from the root and keep what carries mass."""
-    allowance = NEGLIGIBLE / max(len(graph.edges), 1)
+    return keep_carriers(problem, graph, NEGLIGIBLE, run)[0]
+
+
+def keep_carriers(
+    problem: Problem, graph: SolvedGraph, negligible: float, run: Runner
+) -> tuple[list[SupportLevel], Int64s]:
+    """Keep what carries all but a ``negligible`` mass; and which sets of the last level these are.
+
+    The sets are positions [K] in the graph.
+    """
+    allowance = negligible / max(len(graph.edges), 1)
     kept, mass = np.zeros(1, dtype=np.int64), np.ones(1)
     support = []
     for depth, all_edges in enumerate(graph.edges):
@@ -130,80 +104,24 @@ def build_support(problem: Problem, graph: SolvedGraph, run: Runner) -> list[Sup
         child_mass = np.zeros(len(children))
         pass_mass(edges, probability, mass, child_mass)
         kept = carriers(child_mass, allowance)
-        support.append(_drop(sets.bits, stop, edges, probability, kept, len(children)))
+        support.append(drop_edges(sets.bits, stop, edges, probability, kept, len(children)))
         mass = child_mass[kept]
     bits = graph.levels[-1].bits[kept]
     support.append(SupportLevel(bits, np.empty(0), no_edges(len(bits)), np.empty(0)))
-    return support
+    return support, kept
 
 
-def step_probabilities(
-    problem: Problem,
-    sets: RowSets,
-    edges: Edges,
-    child_log_z: Floats,
-    log_z: Floats,
-    depth: int,
-    run: Runner,
-) -> tuple[Floats, Floats]:
-    """P(stop | set) [K] and P(cut | set) [E] of a level whose children's log Z is known."""
-    weight = np.empty(edges.feature.size)
-    given = (edges, child_log_z, depth, problem.loops, weight)
-    run(lambda first, last: edge_log_weights(first, last, *given), len(sets))
-    owner = owners_of(edges)
-    probability = np.exp(weight - log_z[owner]) * (edges.high - edges.low)
-    log_stop = log_stop_weights(problem, sets, depth, np.diff(edges.start) > 0, run)
-    return np.exp(log_stop - log_z), probability
-
-
-@njit(cache=True, nogil=True)
-def pass_mass(edges: Edges, probability: Floats, mass: Floats, child_mass: Floats) -> None:
-    """Pass each set's mass on to both children of each cut."""
-    for k in range(mass.shape[0]):
-        for e in range(edges.start[k], edges.start[k + 1]):
-            child_mass[edges.left[e]] += mass[k] * probability[e]
-            child_mass[edges.right[e]] += mass[k] * probability[e]
-
-
-def carriers(mass: Floats, allowance: float) -> Int64s:
-    """Positions of the sets to keep, so that those left out hold at most ``allowance`` together."""
-    order = np.argsort(mass)
-    first = int(np.searchsorted(np.cumsum(mass[order]), allowance, side="right"))
-    return np.sort(order[first:])
-
-
-def _drop(
-    bits: UInt64s,
-    stop: Floats,
-    edges: Edges,
-    probability: Floats,
-    kept: Int64s,
-    n_children: int,
-) -> SupportLevel:
-    """Drop edges to children that were dropped, renumber the rest, let each set sum to one."""
-    number = np.full(n_children, -1, dtype=np.int32)
-    number[kept] = np.arange(len(kept), dtype=np.int32)
-    left, right = number[edges.left], number[edges.right]
-    alive = (left >= 0) & (right >= 0)
-    owner = owners_of(edges)[alive]
-    lengths = np.bincount(owner, minlength=len(bits))
-    remaining = Edges(
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        edges.feature[alive],
-        edges.low[alive],
-        edges.high[alive],
-        left[alive],
-        right[alive],
-    )
-    total = stop + np.bincount(owner, probability[alive], minlength=len(bits))
-    # A set whose every cut was dropped holds next to no mass: let it stop.
-    stop, total = np.where(total > 0, stop, 1.0), np.where(total > 0, total, 1.0)
-    return SupportLevel(bits, stop / total, remaining, probability[alive] / total[owner])
-
-
-def owners_of(edges: Edges) -> Int64s:
-    """Row set that each edge leaves [E]."""
-    return np.repeat(np.arange(len(edges.start) - 1), np.diff(edges.start))
+def best_tree(problem: Problem, graph: SolvedGraph, run: Runner) -> TreeBatch:
+    """Return the tree of highest posterior probability; ties go to fewer splits, middle cuts."""
+    negligible, tails = NEGLIGIBLE, graph.values[-1]
+    while True:
+        support, kept = keep_carriers(problem, graph, negligible, run)
+        most = np.minimum(tails.log_most[kept] - tails.log_z[kept], 0.0)
+        best, log_prob = best_on_support(problem, support, run, most)
+        if log_prob > np.log(2.0 * negligible):
+            return best
+        # In a very flat posterior the best tree itself is negligible.
+        negligible = float(np.exp(log_prob)) / 4.0
 
 
 def sample_trees(
@@ -234,7 +152,7 @@ def sample_trees(
         # What is below the support is drawn set by set, each looked at once for all its draws.
         bits, row_set = np.unique(bits, axis=0, return_inverse=True)
         row_set = row_set.ravel()
-        draw = draw_first_of_two if max_depth - depth == 2 else draw_last
+        draw = draw_of(problem, max_depth - depth)
         uniform = rng.random((len(row_set), 2))
         feature, cut, sides = draw_splits(problem, draw, depth, bits, row_set, uniform, run)
         split = feature >= 0

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 
 from dtgfn._support.arrays import UInt64s
-from dtgfn.engines.exact.inside_outside import SupportLevel, owners_of
 from dtgfn.engines.rowsets.problem import Problem
+from dtgfn.engines.rowsets.support import SupportLevel, owners_of
 
 EDGES_AT_ONCE = 100_000  # checked, so that the row sets on both sides stay a few megabytes
 
@@ -20,7 +20,7 @@ def check_support(problem: Problem, support: list[SupportLevel]) -> None:
     may be empty: where nearly all mass stops, or rows cannot be told apart, nothing goes on.
     """
     last_levels = problem.score.max_depth - (len(support) - 1)
-    summed = min(problem.score.max_depth, 2 if problem.two_levels_at_once else 1)
+    summed = problem.summed_at_once
     if not support or not min(summed, 1) <= last_levels <= summed:
         raise ValueError("the support has the wrong number of levels")
     if len(support[0].bits) != 1 or (support[0].bits != problem.root_bits).any():

@@ -227,8 +227,8 @@ def count_edges(problem: Problem, sets: RowSets, run: Runner) -> Int32s:
 
 
 def expansion_bytes(problem: Problem, n_edges: float) -> float:
-    """Memory that ``expand`` may touch for so many edges: columns, children, table."""
-    return n_edges * (20 + 2 * (8 * problem.n_words + 16) + 32)
+    """Memory that ``expand`` may touch for this many edges (one at least): columns, children."""
+    return max(n_edges, 1.0) * (20 + 2 * (8 * problem.n_words + 16) + 32)
 
 
 def expand(

@@ -7,16 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaln
 
-from dtgfn._support.arrays import Floats, Int32s, UInt64s
+from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.parallel import Flag
 from dtgfn.data.binning import distinct_codes
+from dtgfn.engines.rowsets.cut_bits import CutBits, make_cut_bits, no_cut_bits
 from dtgfn.trees.leaf_models import DirichletLeaf, add_rows, check_targets
-from dtgfn.trees.score import Rows, Score, leaf_log_marginal
+from dtgfn.trees.score import PenaltyPrior, Rows, Score, leaf_log_marginal
 
 MAX_TABLE = 1 << 21
 # Two levels at once need a table over pairs of codes for each thread.
 MAX_CODES = 2048
+# Cuts of a table whose pairs are summed by logs, which takes 32 bytes a pair for each thread.
+MOST_LOGGED = 1000
+MOST_UNITS = 1 << 22
 # Products of two table entries must stay well inside the range of a double.
 MAX_LOG_ENTRY = 330.0
 
@@ -37,6 +42,20 @@ class LeafTable(NamedTuple):
     scale: float
 
 
+class LeafLogs(NamedTuple):
+    """Log marginals of leaves by class, where a table of all count vectors would be too large.
+
+    log m / temperature is the sum of ``gain`` at the count of each class, without ``norm`` at their
+    total; a leaf without rows weighs nothing. Empty where counts are not whole.
+    """
+
+    packed: Int64s  # [P] what each distinct row adds, ``shift`` bits for each class
+    gain: Floats  # [N + 1]
+    norm: Floats  # [N + 1]
+    shift: int
+    n_classes: int
+
+
 class Loops(NamedTuple):
     """What the compiled loops read: P distinct rows over the F features that vary."""
 
@@ -51,6 +70,8 @@ class Loops(NamedTuple):
     log_split: Floats  # [max_depth + 1] and of a split
     uniform_rules: bool
     table: LeafTable
+    logs: LeafLogs
+    bits: CutBits  # cuts to be counted by bits, where there is a table or logs
     halted: Flag  # [1] whether to end early, with nothing that could be used
 
     def with_own_flag(self) -> Loops:
@@ -96,6 +117,18 @@ class Problem:
         return int(self.loops.sums.shape[0])
 
     @property
+    def two_levels_by_logs(self) -> bool:
+        """Whether counts are too large for the table, but pairs of cuts can be summed by logs."""
+        by_logs = self.loops.logs.packed.size > 0 and self.loops.bits.place.size > 0
+        return by_logs and self.max_cuts <= MOST_LOGGED
+
+    @property
+    def summed_at_once(self) -> int:
+        """How many of the last levels exact inference sums at once."""
+        at_once = self.two_levels_at_once or self.two_levels_by_logs
+        return min(self.score.max_depth, 2 if at_once else 1)
+
+    @property
     def two_levels_at_once(self) -> bool:
         """Whether the look-up table exists, and with it the fast sum over two levels."""
         return self.loops.table.value.size > 0 and self.loops.rank_code.shape[1] <= MAX_CODES
@@ -139,6 +172,11 @@ def make_problem(rows: Rows, score: Score, column: Int32s, n_columns: int) -> Pr
     bits = np.zeros((n_rows + 63) // 64 * 64, dtype=np.uint8)
     bits[:n_rows] = 1
     log_stop, log_split = score.prior.node_terms(score.max_depth)
+    table, units, step = make_leaf_table(sums, score)
+    logs = no_leaf_logs()
+    if not table.value.size:
+        logs, step = make_leaf_logs(sums, score)
+    by_bits = (table.value.size + logs.packed.size) > 0 and rank_code.shape[1] <= MAX_CODES
     loops = Loops(
         ranks=ranks,
         rank_code=rank_code,
@@ -150,7 +188,9 @@ def make_problem(rows: Rows, score: Score, column: Int32s, n_columns: int) -> Pr
         log_stop=log_stop / score.temperature,
         log_split=log_split / score.temperature,
         uniform_rules=score.uniform_rules,
-        table=make_leaf_table(sums, score),
+        table=table,
+        logs=logs,
+        bits=make_cut_bits(ranks, rank_code, units, step) if by_bits else no_cut_bits(),
         halted=np.zeros(1, dtype=np.uint8),
     )
     return Problem(
@@ -165,14 +205,19 @@ def make_problem(rows: Rows, score: Score, column: Int32s, n_columns: int) -> Pr
     )
 
 
-def make_leaf_table(sums: Floats, score: Score) -> LeafTable:
-    """Build the look-up table, or an empty one where it cannot be (see ``LeafTable``)."""
+def make_leaf_table(sums: Floats, score: Score) -> tuple[LeafTable, Floats, Int64s]:
+    """Build the look-up table, or an empty one where it cannot be (see ``LeafTable``).
+
+    With it come how often each row counts in each class [P, C] and the step of each class [C].
+    """
     leaf = score.leaf
-    nothing = LeafTable(
+    empty = LeafTable(
         np.zeros(0, np.int32), np.zeros(0), np.zeros((0, leaf.n_outputs)), np.zeros(0), 0.0
     )
-    # A prior with uniform rules has split terms that depend on the row set.
-    if not isinstance(leaf, DirichletLeaf) or score.uniform_rules or leaf.n_classes > 20:
+    nothing = empty, sums, np.zeros(0, np.int64)
+    # Other priors have terms that depend on depth or row set; here all splits cost the same.
+    flat = isinstance(score.prior, PenaltyPrior)
+    if not isinstance(leaf, DirichletLeaf) or not flat or leaf.n_classes > 20:
         return nothing
     # class_weight multiplies all rows of a class alike, so counts are whole in units per class.
     unit = np.array([column[column > 0].min(initial=np.inf) for column in sums.T])
@@ -184,7 +229,7 @@ def make_leaf_table(sums: Floats, score: Score) -> LeafTable:
     if np.prod(totals + 1) > MAX_TABLE:
         return nothing
     sizes = [int(total) + 1 for total in totals]
-    step = np.cumprod([1, *sizes])[:-1]
+    step = np.cumprod([1, *sizes], dtype=np.int64)[:-1]
     counts = np.stack(
         [column.ravel(order="F") for column in np.indices(sizes, dtype=np.float64)], axis=-1
     )
@@ -196,10 +241,42 @@ def make_leaf_table(sums: Floats, score: Score) -> LeafTable:
     value = np.exp(log_value)
     value[0] = 0.0
     mean = counts * unit + leaf.concentration
-    return LeafTable(
+    table = LeafTable(
         packed=(units @ step).astype(np.int32),
         value=value,
         mean=mean / mean.sum(axis=-1, keepdims=True),
         row_weight=units.sum(axis=1),
         scale=scale,
     )
+    return table, units, step
+
+
+def no_leaf_logs() -> LeafLogs:
+    """Return the logs of a problem that has none."""
+    return LeafLogs(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), 1, 0)
+
+
+def make_leaf_logs(sums: Floats, score: Score) -> tuple[LeafLogs, Int64s]:
+    """Tabulate log marginals by class, where rows count whole times; with the classes' steps."""
+    leaf, nothing = score.leaf, (no_leaf_logs(), np.zeros(0, np.int64))
+    flat = isinstance(score.prior, PenaltyPrior)  # as where there is a table
+    if not isinstance(leaf, DirichletLeaf) or not flat:
+        return nothing
+    whole = (sums == np.rint(sums)).all() and (sums.sum(axis=1) > 0).all()
+    total = int(sums.sum())
+    shift = total.bit_length()
+    if not whole or total > MOST_UNITS or shift * leaf.n_classes > 62:
+        return nothing
+    step = np.int64(1) << (shift * np.arange(leaf.n_classes, dtype=np.int64))
+    n, a = np.arange(total + 1.0), leaf.concentration
+    all_a = leaf.n_classes * a
+    norm = (gammaln(n + all_a) - gammaln(all_a)) / score.temperature
+    norm[0] = np.inf  # what has no rows is no leaf
+    logs = LeafLogs(
+        packed=sums.astype(np.int64) @ step,
+        gain=(gammaln(n + a) - gammaln(a)) / score.temperature,
+        norm=norm,
+        shift=shift,
+        n_classes=leaf.n_classes,
+    )
+    return logs, step

@@ -1,6 +1,6 @@
 """The tails of trees: all that may stand on a row set with at most two levels left.
 
-Their sum, the best of them, and draws. With S a row set, k levels left, m the tempered leaf
+Their sum and the best of them. With S a row set, k levels left, m the tempered leaf
 marginal and the prior's node terms::
 
     Z(S, 0) = m(S)
@@ -10,20 +10,20 @@ marginal and the prior's node terms::
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
+from dtgfn._support.arrays import Floats, UInt64s
 from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import Interruptible, Runner, run_at_once
 from dtgfn.engines.rowsets.graph import Edges, RowSets, expand, sum_rows
+from dtgfn.engines.rowsets.numbered_cuts import make_pairs
 from dtgfn.engines.rowsets.one_level import CutBuffer, list_cuts, make_cut_buffer
 from dtgfn.engines.rowsets.problem import Loops, Problem
-from dtgfn.engines.rowsets.two_levels import load_set, make_pairs, sum_first_cuts, value_sides
-from dtgfn.trees.batch import TreeBatch
+from dtgfn.engines.rowsets.two_levels import load_set, sum_first_cuts
+from dtgfn.engines.rowsets.two_levels_by_logs import sum_two_levels_by_logs
 from dtgfn.trees.leaf_models import log_marginal
 
 Splits = dict[tuple[int, ...], tuple[int, int]]
@@ -34,12 +34,14 @@ class Values:
     """What is known of K row sets with the same number of levels left.
 
     log_z [K]; log_max [K]: log weight of the most probable tree, with all that part the rows alike
-    (a cut weighs as many as its thresholds, as it does in the sum); size [K, L]: P(number of
-    splits); absent [K, G]: P(column is not used).
+    (a cut weighs as many as its thresholds, as it does in the sum); of two levels at once it may
+    be more, but not more than log_most [K] (``two_level_best``). size [K, L]: P(number of splits);
+    absent [K, G]: P(column is not used).
     """
 
     log_z: Floats
     log_max: Floats
+    log_most: Floats
     size: Floats
     absent: Floats
 
@@ -49,6 +51,7 @@ def empty_values(
 ) -> Values:
     """Return room for the values of a level."""
     return Values(
+        np.empty(n_sets),
         np.empty(n_sets),
         np.empty(n_sets),
         np.empty((n_sets, n_sizes(problem, levels_left))),
@@ -63,7 +66,7 @@ def n_sizes(problem: Problem, levels_left: int) -> int:
 
 def values_bytes(problem: Problem, n_sets: float, levels_left: int) -> float:
     """Memory that the values of a level take."""
-    return 8.0 * n_sets * (2 + n_sizes(problem, levels_left) + problem.n_groups)
+    return 8.0 * n_sets * (3 + n_sizes(problem, levels_left) + problem.n_groups)
 
 
 def tail_values(
@@ -77,13 +80,14 @@ def tail_values(
     values = empty_values(problem, len(sets), levels_left, with_columns)
     if levels_left == 0:
         stop = log_stop_weights(problem, sets, depth, np.zeros(len(sets), dtype=np.bool_), run)
-        values.log_z[:], values.log_max[:] = stop, stop
+        values.log_z[:], values.log_max[:], values.log_most[:] = stop, stop, stop
         values.size[:], values.absent[:] = 1.0, 1.0
         return values
-    loop = sum_two_levels if levels_left == 2 else sum_one_level
+    two = sum_two_levels_by_logs if problem.two_levels_by_logs else sum_two_levels
+    loop = two if levels_left == 2 else sum_one_level
     loops = problem.loops.with_own_flag()
     given = (sets.bits, problem.max_cuts, depth, loops)
-    out = (values.log_z, values.log_max, values.size, values.absent)
+    out = (values.log_z, values.log_max, values.log_most, values.size, values.absent)
 
     def work(first: int, last: int) -> None:
         loop(first, last, *given, *out)
@@ -102,6 +106,7 @@ def sum_one_level(
     loops: Loops,
     log_z: Floats,
     log_max: Floats,
+    log_most: Floats,
     size: Floats,
     absent: Floats,
 ) -> None:
@@ -116,7 +121,7 @@ def sum_one_level(
         for u in range(n_cuts):
             total += cuts.weight[u]
         log_z[k] = reference + math.log(total)
-        log_max[k] = reference + math.log(best)
+        log_max[k] = log_most[k] = reference + math.log(best)
         size[k, 0] = stop / total
         size[k, 1] = 1.0 - size[k, 0]
         if absent.shape[1] == 0:
@@ -139,29 +144,35 @@ def sum_two_levels(
     loops: Loops,
     log_z: Floats,
     log_max: Floats,
+    log_most: Floats,
     size: Floats,
     absent: Floats,
 ) -> None:
     """Sum over all trees with at most two levels on row sets first..last-1 of a level.
 
-    Writes log Z and the best log weight [K], P(0..3 splits) [K, 4] and P(column not used) [K, G].
+    Writes log Z, the best log weight as it is counted here and what it is at most [K], P(0..3
+    splits) [K, 4] and P(column not used) [K, G].
     The leaf table stands only for priors whose split term is the same at every depth.
     """
     pairs = make_pairs(loops, max_cuts, absent.shape[1])
     split = math.exp(loops.log_split[depth])
     for k in range(first, last):
-        s, total, _ = load_set(bits[k], loops, pairs)
+        s, total, _ = load_set(bits[k], loops, pairs, False)
         weight = 0.0
         for i in range(s):
             weight += loops.table.row_weight[pairs.rows[i]]
-        z, best = sum_first_cuts(total, split, loops, pairs, size[k], absent[k])
+        z, best, most = sum_first_cuts(total, split, loops, pairs, size[k], absent[k])
         log_z[k] = math.log(z) - loops.table.scale * weight
         log_max[k] = math.log(best) - loops.table.scale * weight
+        log_most[k] = math.log(most) - loops.table.scale * weight
 
 
 def scratch_bytes(problem: Problem) -> float:
     """Memory that ``make_pairs`` takes, by its largest parts."""
-    return 16.0 * problem.n_groups * problem.max_cuts + 4.0 * problem.loops.rank_code.shape[1] ** 2
+    joint = 4.0 * problem.loops.rank_code.shape[1] ** 2
+    of_logs = 32.0 * problem.max_cuts**2 if problem.two_levels_by_logs else 0.0
+    of_cuts = 16.0 * problem.n_groups * problem.max_cuts
+    return of_cuts + of_logs + joint + problem.loops.bits.below.nbytes
 
 
 @njit(cache=True, nogil=True)
@@ -293,135 +304,3 @@ def first_best(weight: Floats) -> int:
     """Return the first of the largest weights: rounding must not decide between equals."""
     top = float(weight.max())
     return int(np.argmax(weight >= top - 1e-10 * max(abs(top), 1.0)))
-
-
-def draw_splits(
-    problem: Problem,
-    draw: Callable[..., None],
-    depth: int,
-    bits: UInt64s,
-    row_set: Int64s,
-    uniform: Floats,
-    run: Runner,
-) -> tuple[Int32s, Int32s, UInt64s]:
-    """Draw a feature (-1 to stop), a cut and the row sets of both sides for each open node.
-
-    ``uniform`` [open nodes, 2] is random. Where sides are leaves they have no row sets.
-    """
-    n_open = len(row_set)
-    feature, cut = np.full(n_open, -1, np.int32), np.zeros(n_open, np.int32)
-    n_words = problem.n_words if draw is draw_first_of_two else 0
-    sides = np.zeros((n_open, 2, n_words), np.uint64)
-    order = np.argsort(row_set, kind="stable")
-    start = np.searchsorted(row_set[order], np.arange(len(bits) + 1))
-    # Which column a cut is on does not matter here, so all may count as one.
-    loops = problem.loops.with_own_flag()._replace(group=np.zeros_like(problem.loops.group))
-    given = (bits, problem.max_cuts, depth, loops, order, start, uniform)
-
-    def work(first: int, last: int) -> None:
-        draw(first, last, *given, feature, cut, sides)
-
-    run(Interruptible(work, loops.halted) if draw is draw_first_of_two else work, len(bits))
-    return feature, cut, sides
-
-
-def split_leaves(
-    trees: TreeBatch, tree: Int64s, slot: Int64s, feature: Int32s, cut: Int32s
-) -> tuple[Int64s, Int64s]:
-    """Split leaves in place; return tree and slot of the new leaves, left and right in turn."""
-    # ``tree`` ascends; several leaves of a tree may split at once, each into the next free pair.
-    left = trees.n_nodes[tree] + 2 * (np.arange(len(tree)) - np.searchsorted(tree, tree))
-    trees.feature[tree, slot] = feature
-    trees.cut[tree, slot] = cut
-    trees.left[tree, slot] = left
-    np.add.at(trees.n_nodes, tree, 2)
-    return np.repeat(tree, 2), np.stack([left, left + 1], axis=1).ravel()
-
-
-@njit(cache=True, nogil=True)
-def draw_last(
-    first: int,
-    last: int,
-    bits: UInt64s,
-    max_cuts: int,
-    depth: int,
-    loops: Loops,
-    order: Int64s,
-    start: Int64s,
-    uniform: Floats,
-    feature: Int32s,
-    cut: Int32s,
-    sides: UInt64s,
-) -> None:
-    """Draw for open nodes with one level left; the children are leaves, so ``sides`` stay empty."""
-    cuts = make_cut_buffer(loops, max_cuts)
-    for k in range(first, last):
-        n_cuts, stop, _, _ = list_cuts(bits[k], depth, loops, cuts, False)
-        total = stop
-        for u in range(n_cuts):
-            total += cuts.weight[u]
-        for position in range(start[k], start[k + 1]):
-            i = order[position]
-            u = pick(uniform[i, 0] * total - stop, n_cuts, cuts.weight)
-            if u >= 0:
-                feature[i] = cuts.feature[u]
-                cut[i] = cuts.low[u] + int(uniform[i, 1] * (cuts.high[u] - cuts.low[u]))
-
-
-@njit(cache=True, nogil=True)
-def draw_first_of_two(
-    first: int,
-    last: int,
-    bits: UInt64s,
-    max_cuts: int,
-    depth: int,
-    loops: Loops,
-    order: Int64s,
-    start: Int64s,
-    uniform: Floats,
-    feature: Int32s,
-    cut: Int32s,
-    sides: UInt64s,
-) -> None:
-    """Draw for open nodes with two levels left, from the sums over pairs of cuts.
-
-    All features must count as column 0.
-    """
-    pairs = make_pairs(loops, max_cuts, 1)
-    split = math.exp(loops.log_split[depth])
-    weight = np.empty(max_cuts)
-    for k in range(first, last):
-        s, total, n_cuts = load_set(bits[k], loops, pairs)
-        z = value_sides(total, n_cuts, split, loops, pairs)
-        for u in range(n_cuts):
-            weight[u] = pairs.multiplicity[u] * split * pairs.z_left[u] * pairs.z_right[u]
-        for position in range(start[k], start[k + 1]):
-            i = order[position]
-            u = pick(uniform[i, 0] * z - loops.table.value[total], n_cuts, weight)
-            if u < 0:
-                continue
-            f = 0
-            while pairs.offset[f + 1] <= u:
-                f += 1
-            feature[i] = f
-            low = -1
-            for r in range(s):
-                row = pairs.rows[r]
-                side = 0 if pairs.position[f, r] <= u - pairs.offset[f] else 1
-                sides[i, side, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
-                if side == 0:
-                    low = max(low, loops.rank_code[f, loops.ranks[f, row]])
-            cut[i] = low + int(uniform[i, 1] * pairs.multiplicity[u])
-
-
-@njit(cache=True, nogil=True)
-def pick(remaining: float, n_cuts: int, weight: Floats) -> int:
-    """Return the cut where the cumulative weight passes ``remaining``, -1 (stop) if that is < 0."""
-    chosen = -1
-    if remaining >= 0.0:
-        for u in range(n_cuts):
-            chosen = u
-            remaining -= weight[u]
-            if remaining < 0.0:
-                break
-    return chosen

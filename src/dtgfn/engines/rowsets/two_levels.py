@@ -1,111 +1,36 @@
 """The sum over all trees with two levels left on a row set, from pairs of cuts.
 
 MurTree's last-two-levels idea with sums: two cuts make four corners, whose packed class counts come
-from a joint histogram and whose weights from the leaf table. Every pair is looked at once and
-serves both orders, so a row set costs (number of cuts)^2 / 2 look-ups.
+from the bits that they share or, where cuts are many, from a joint histogram of two features, and
+whose weights come from the leaf table. Every pair is looked at once and serves both orders, so a
+row set costs (number of cuts)^2 / 2 look-ups.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from dtgfn._support.arrays import Floats, Int32s, UInt64s
+from dtgfn._support.arrays import Floats, UInt64s
 from dtgfn._support.compiled import INNER, njit
+from dtgfn.engines.rowsets.cut_bits import (
+    LANES,
+    count_all_cuts,
+    count_with,
+    load_cells,
+    whole_vectors,
+)
 from dtgfn.engines.rowsets.graph import rows_of
+from dtgfn.engines.rowsets.numbered_cuts import (
+    Pairs,
+    keep_low_rows,
+    number_cuts,
+    number_cuts_by_bits,
+    write_positions,
+)
 from dtgfn.engines.rowsets.problem import Loops
 
-# Packed counts that rows may have for pairs of two-valued features to be counted by bits.
-PLANES = 4
-
-
-class Pairs(NamedTuple):
-    """Scratch for one row set with U cuts, numbered feature after feature."""
-
-    offset: Int32s  # [F + 1] first cut of each feature
-    position: Int32s  # [F, P] index of a row among the distinct codes of the feature
-    prefix: Int32s  # [U] packed counts left of the cut
-    multiplicity: Floats  # [U] thresholds that make the cut
-    left: Floats  # [G, U] sum over second cuts in the left child, by column of the second cut
-    right: Floats  # [G, U]
-    best_left: Floats  # [U] the greatest of its terms
-    best_right: Floats  # [U]
-    z_left: Floats  # [U] sum over all trees on the left side of a first cut (see value_sides)
-    z_right: Floats  # [U]
-    joint: Int32s  # [R * R] joint histogram of two features
-    column: Int32s  # [R]
-    corner: Int32s  # [R]
-    seen: Int32s  # [R]
-    rows: Int32s  # [P]
-    low: UInt64s  # [F, W] rows left of the cut of a feature that has just one, as bits
-    plane: UInt64s  # [PLANES, W] rows with one packed count each
-    plane_value: Int32s  # [PLANES]
-
-
-@njit(**INNER)
-def make_pairs(loops: Loops, max_cuts: int, n_groups: int) -> Pairs:
-    """Return scratch for any row set with at most ``max_cuts`` cuts."""
-    n_features, n_rows = loops.ranks.shape
-    width = loops.rank_code.shape[1]
-    return Pairs(
-        np.empty(n_features + 1, np.int32),
-        np.empty((n_features, n_rows), np.int32),
-        np.empty(max_cuts, np.int32),
-        np.empty(max_cuts),
-        np.empty((n_groups, max_cuts)),
-        np.empty((n_groups, max_cuts)),
-        np.empty(max_cuts),
-        np.empty(max_cuts),
-        np.empty(max_cuts),
-        np.empty(max_cuts),
-        np.empty(width * width, np.int32),
-        np.empty(width, np.int32),
-        np.empty(width, np.int32),
-        np.zeros(width, np.int32),
-        np.empty(n_rows, np.int32),
-        np.empty((n_features, (n_rows + 63) // 64), np.uint64),
-        np.empty((PLANES, (n_rows + 63) // 64), np.uint64),
-        np.empty(PLANES, np.int32),
-    )
-
-
-@njit(**INNER)
-def number_cuts(s: int, loops: Loops, pairs: Pairs) -> int:
-    """Number the cuts of the row set in ``pairs.rows[:s]``; return how many there are."""
-    n_features = loops.ranks.shape[0]
-    rows, seen, prefix = pairs.rows, pairs.seen, pairs.prefix
-    n_cuts = 0
-    for f in range(n_features):
-        pairs.offset[f] = n_cuts
-        lowest, highest = loops.rank_code.shape[1], -1
-        for i in range(s):
-            rank = loops.ranks[f, rows[i]]
-            seen[rank] = 1
-            lowest, highest = min(lowest, rank), max(highest, rank)
-        index, previous = -1, -1
-        for rank in range(lowest, highest + 1):
-            if seen[rank] == 0:
-                continue
-            if previous >= 0:
-                gap = loops.rank_code[f, rank] - loops.rank_code[f, previous]
-                pairs.multiplicity[n_cuts + index] = gap
-                prefix[n_cuts + index] = 0
-            index += 1
-            seen[rank] = index
-            previous = rank
-        for i in range(s):
-            row_index = seen[loops.ranks[f, rows[i]]]
-            pairs.position[f, i] = row_index
-            if row_index < index:
-                prefix[n_cuts + row_index] += loops.table.packed[rows[i]]
-        for rank in range(lowest, highest + 1):
-            seen[rank] = 0
-        for u in range(n_cuts + 1, n_cuts + index):
-            prefix[u] += prefix[u - 1]
-        n_cuts += index
-    pairs.offset[n_features] = n_cuts
-    return n_cuts
+# What a word of a pair of cuts costs, beside a row of a pair of features.
+WORD_WORK = 0.3
 
 
 @njit(**INNER, fastmath={"reassoc", "nsz", "contract"})
@@ -185,130 +110,118 @@ def count_jointly(
         pairs.joint[cell] += loops.table.packed[pairs.rows[i]]
 
 
-@njit(cache=True, nogil=True)
-def write_planes(s: int, loops: Loops, pairs: Pairs) -> int:
-    """Write the loaded rows as bits, by packed count and by side of the features with one cut.
-
-    Returns how many packed counts there are, 0 if these are too many or no two features have one
-    cut.
-    """
-    n_single = 0
-    for f in range(loops.ranks.shape[0]):
-        n_single += 1 if pairs.offset[f + 1] - pairs.offset[f] == 1 else 0
-    if n_single < 2:
-        return 0
-    n_planes, one = 0, np.uint64(1)
-    for i in range(s):
-        packed = loops.table.packed[pairs.rows[i]]
-        v = 0
-        while v < n_planes and pairs.plane_value[v] != packed:
-            v += 1
-        if v == n_planes:
-            if n_planes == PLANES:
-                return 0
-            pairs.plane_value[v] = packed
-            pairs.plane[v, : (s + 63) // 64] = 0
-            n_planes += 1
-        pairs.plane[v, i >> 6] |= one << np.uint64(i & 63)
-    for f in range(loops.ranks.shape[0]):
-        if pairs.offset[f + 1] - pairs.offset[f] == 1:
-            pairs.low[f, : (s + 63) // 64] = 0
-            for i in range(s):
-                is_low = np.uint64(1 if pairs.position[f, i] == 0 else 0)
-                pairs.low[f, i >> 6] |= is_low << np.uint64(i & 63)
-    return n_planes
-
-
-@njit(cache=True, nogil=True)
-def count_by_bits(n_planes: int, n_words: int, g: int, both: UInt64s, pairs: Pairs) -> int:
-    """Packed count of the rows left of the cut of g among those in ``both`` [planes, W]."""
-    total = 0
-    for v in range(n_planes):
-        n_rows = 0
-        for w in range(n_words):
-            n_rows += count_ones(both[v, w] & pairs.low[g, w])
-        total += n_rows * pairs.plane_value[v]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def count_ones(word: np.uint64) -> int:
-    """Bits of a word that are set."""
-    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
-    pairs = np.uint64(0x3333333333333333)
-    word = (word & pairs) + ((word >> np.uint64(2)) & pairs)
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
-@njit(cache=True, nogil=True)
-def pair_single_cuts(
-    i: int, h: int, ll: int, total: int, f: int, g: int, value: Floats, pairs: Pairs
-) -> None:
-    """As ``pair_two_features`` for one cut each, i (column f) and h (column g).
-
-    ``ll`` is the packed count of the rows left of both.
-    """
-    left_of_i, left_of_h = pairs.prefix[i], pairs.prefix[h]
-    v_ll, v_lr = value[ll], value[left_of_i - ll]
-    v_rl, v_rr = value[left_of_h - ll], value[total - left_of_i - left_of_h + ll]
-    of_i, of_h = pairs.multiplicity[i], pairs.multiplicity[h]
-    left_cut, right_cut = of_h * (v_ll * v_lr), of_h * (v_rl * v_rr)
-    low_cut, high_cut = of_i * (v_ll * v_rl), of_i * (v_lr * v_rr)
-    pairs.left[f, h] += low_cut
-    pairs.right[f, h] += high_cut
-    pairs.left[g, i] += left_cut
-    pairs.right[g, i] += right_cut
-    pairs.best_left[i] = max(pairs.best_left[i], left_cut)
-    pairs.best_right[i] = max(pairs.best_right[i], right_cut)
-    pairs.best_left[h] = max(pairs.best_left[h], low_cut)
-    pairs.best_right[h] = max(pairs.best_right[h], high_cut)
-
-
 @njit(**INNER)
 def sum_pairs(s: int, total: int, n_cuts: int, loops: Loops, pairs: Pairs) -> None:
-    """Fill the sums over second cuts for every first cut of the row set."""
+    """Fill the sums over second cuts for every first cut, from joint histograms of columns."""
     n_features = loops.ranks.shape[0]
-    for u in range(n_cuts):
-        pairs.best_left[u], pairs.best_right[u] = 0.0, 0.0
-    for g in range(pairs.left.shape[0]):
-        for u in range(n_cuts):
-            pairs.left[g, u], pairs.right[g, u] = 0.0, 0.0
     value = loops.table.value
-    n_planes, n_words = write_planes(s, loops, pairs), (s + 63) // 64
-    both = np.empty((PLANES, n_words), np.uint64)
     for f in range(n_features):
         a, b = pairs.offset[f], pairs.offset[f + 1]
         if a == b or loops.halted[0]:
             continue
         pair_same_feature(a, b, total, loops.group[f], value, pairs)
-        by_bits = b - a == 1 and n_planes > 0
-        if by_bits:
-            for v in range(n_planes):
-                for w in range(n_words):
-                    both[v, w] = pairs.plane[v, w] & pairs.low[f, w]
         for g in range(f + 1, n_features):
             c, d = pairs.offset[g], pairs.offset[g + 1]
             if c == d:
-                continue
-            if by_bits and d - c == 1:
-                ll = count_by_bits(n_planes, n_words, g, both, pairs)
-                pair_single_cuts(a, c, ll, total, loops.group[f], loops.group[g], value, pairs)
                 continue
             width = d - c + 1
             count_jointly(s, f, g, b - a + 1, width, loops, pairs)
             pair_two_features(a, b, c, d, total, loops.group[f], loops.group[g], value, pairs)
 
 
+@njit(**INNER, fastmath={"reassoc", "nsz", "contract"})
+def pair_with_later(u: int, n_cuts: int, total: int, own: int, value: Floats, pairs: Pairs) -> None:
+    """Add cut u (column ``own``) against all later ones, counts from ``pairs.set_bits.packed``.
+
+    As second cuts of u the terms are left in ``into_left`` and ``into_right``, from u + 1 on.
+    """
+    last = whole_vectors(u + 1, n_cuts)
+    both, prefix = pairs.set_bits.packed[u + 1 : last], pairs.prefix[u + 1 : last]
+    multiplicity = pairs.multiplicity[u + 1 : last]
+    left, right = pairs.left[own, u + 1 : last], pairs.right[own, u + 1 : last]
+    low, high = pairs.best_left[u + 1 : last], pairs.best_right[u + 1 : last]
+    into_left, into_right = pairs.into_left[u + 1 : last], pairs.into_right[u + 1 : last]
+    left_of_u, times = np.int64(pairs.prefix[u]), pairs.multiplicity[u]
+    beyond_u = total - left_of_u
+    best_left, best_right = pairs.best_left[u], pairs.best_right[u]
+    for h in range(both.shape[0]):
+        ll, left_of_h = both[h], np.int64(prefix[h])
+        v_ll, v_lr = value[ll], value[left_of_u - ll]
+        v_rl, v_rr = value[left_of_h - ll], value[beyond_u - left_of_h + ll]
+        left_cut, right_cut = multiplicity[h] * (v_ll * v_lr), multiplicity[h] * (v_rl * v_rr)
+        low_cut, high_cut = times * (v_ll * v_rl), times * (v_lr * v_rr)
+        into_left[h], into_right[h] = left_cut, right_cut
+        best_left, best_right = max(best_left, left_cut), max(best_right, right_cut)
+        left[h] += low_cut
+        right[h] += high_cut
+        low[h] = max(low[h], low_cut)
+        high[h] = max(high[h], high_cut)
+    pairs.best_left[u], pairs.best_right[u] = best_left, best_right
+
+
 @njit(**INNER)
-def load_set(bits: UInt64s, loops: Loops, pairs: Pairs) -> tuple[int, int, int]:
-    """Number a row set's cuts and sum over their pairs; return its rows, packed count and cuts."""
+def sum_by_column(u: int, f: int, loops: Loops, pairs: Pairs) -> None:
+    """Add what ``pair_with_later`` left of cut u, on feature f, to the columns of second cuts."""
+    for g in range(f, loops.ranks.shape[0]):
+        below, above = 0.0, 0.0
+        for h in range(max(pairs.offset[g], u + 1), pairs.offset[g + 1]):
+            below += pairs.into_left[h]
+            above += pairs.into_right[h]
+        pairs.left[loops.group[g], u] += below
+        pairs.right[loops.group[g], u] += above
+
+
+@njit(**INNER)
+def sum_pairs_by_bits(total: int, n_cuts: int, n_cells: int, loops: Loops, pairs: Pairs) -> None:
+    """As ``sum_pairs``, from the bits that two cuts have in common."""
+    for f in range(loops.ranks.shape[0]):
+        if loops.halted[0]:
+            return
+        for u in range(pairs.offset[f], pairs.offset[f + 1]):
+            count_with(u, n_cuts, n_cells, pairs.set_bits)
+            pair_with_later(u, n_cuts, total, loops.group[f], loops.table.value, pairs)
+            sum_by_column(u, f, loops, pairs)
+
+
+@njit(**INNER)
+def work_by_rows(s: int, loops: Loops, pairs: Pairs) -> float:
+    """Rows that joint histograms of all pairs of features would look at."""
+    n_varying = 0
+    for f in range(loops.ranks.shape[0]):
+        n_varying += 1 if pairs.offset[f + 1] > pairs.offset[f] else 0
+    return 0.5 * s * n_varying * (n_varying - 1.0)
+
+
+@njit(**INNER)
+def load_set(
+    bits: UInt64s, loops: Loops, pairs: Pairs, with_positions: bool
+) -> tuple[int, int, int]:
+    """Number a row set's cuts and sum over their pairs; return its rows, packed count and cuts.
+
+    Positions are written where they are asked for.
+    """
     s = rows_of(bits, pairs.rows)
-    total = 0
+    total, n_cells, by_bits = 0, 0, loops.bits.place.shape[0] > 0
     for i in range(s):
         total += loops.table.packed[pairs.rows[i]]
-    n_cuts = number_cuts(s, loops, pairs)
-    sum_pairs(s, total, n_cuts, loops, pairs)
+    if by_bits:
+        n_cells = load_cells(s, pairs.rows, loops.bits, pairs.set_bits)
+        count_all_cuts(n_cells, loops.bits, pairs.set_bits)
+        n_cuts = number_cuts_by_bits(s, loops.bits, pairs)
+        words = 0.5 * n_cuts * n_cuts * n_cells
+        by_bits = WORD_WORK * words < work_by_rows(s, loops, pairs)
+        if with_positions or not by_bits:
+            write_positions(s, loops, pairs)
+    else:
+        n_cuts = number_cuts(s, loops, pairs)
+    room = n_cuts + LANES
+    pairs.best_left[:room], pairs.best_right[:room] = 0.0, 0.0
+    pairs.left[:, :room], pairs.right[:, :room] = 0.0, 0.0
+    if by_bits:
+        keep_low_rows(n_cuts, loops.bits, pairs)
+        sum_pairs_by_bits(total, n_cuts, n_cells, loops, pairs)
+    else:
+        sum_pairs(s, total, n_cuts, loops, pairs)
     return s, total, n_cuts
 
 
@@ -327,11 +240,14 @@ def value_sides(total: int, n_cuts: int, split: float, loops: Loops, pairs: Pair
 @njit(**INNER)
 def sum_first_cuts(
     total: int, split: float, loops: Loops, pairs: Pairs, size: Floats, absent: Floats
-) -> tuple[float, float]:
-    """Sum over the first cut; return Z and the best weight, write size [4] and absent [G]."""
+) -> tuple[float, float, float]:
+    """Sum over the first cut; write size [4] and absent [G].
+
+    Returns Z, the best weight, and what it is at most with second cuts that part a side alike.
+    """
     n_groups = absent.shape[0]
     stop = loops.table.value[total]
-    z, best = stop, stop
+    z, best, most = stop, stop, stop
     for k in range(4):
         size[k] = 0.0
     size[0] = stop
@@ -342,11 +258,14 @@ def sum_first_cuts(
         for u in range(pairs.offset[f], pairs.offset[f + 1]):
             m_left = loops.table.value[pairs.prefix[u]]
             m_right = loops.table.value[total - pairs.prefix[u]]
-            s_left, s_right = 0.0, 0.0
+            s_left, s_right, most_left, most_right = 0.0, 0.0, 0.0, 0.0
             for g in range(n_groups):
                 s_left += pairs.left[g, u]
                 s_right += pairs.right[g, u]
+                most_left = max(most_left, pairs.left[g, u])
+                most_right = max(most_right, pairs.right[g, u])
             s_left, s_right = split * s_left, split * s_right
+            most_left, most_right = max(m_left, split * most_left), max(m_right, split * most_right)
             times = pairs.multiplicity[u] * split
             z_left, z_right = m_left + s_left, m_right + s_right
             z += times * z_left * z_right
@@ -356,6 +275,7 @@ def sum_first_cuts(
             best_left = max(m_left, split * pairs.best_left[u])
             best_right = max(m_right, split * pairs.best_right[u])
             best = max(best, times * best_left * best_right)
+            most = max(most, times * most_left * most_right)
             for g in range(n_groups):
                 if g != own:
                     without_left = max(z_left - split * pairs.left[g, u], m_left)
@@ -365,4 +285,4 @@ def sum_first_cuts(
         size[k] /= z
     for g in range(n_groups):
         absent[g] = min(absent[g] / z, 1.0)
-    return z, best
+    return z, best, most

@@ -15,8 +15,9 @@ import numpy as np
 from dtgfn._support.arrays import Float32s, Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.rowsets.graph import RowSetTable, find_or_add, rows_of
+from dtgfn.engines.rowsets.numbered_cuts import Pairs, make_pairs
 from dtgfn.engines.rowsets.problem import Loops
-from dtgfn.engines.rowsets.two_levels import Pairs, load_set, make_pairs, value_sides
+from dtgfn.engines.rowsets.two_levels import load_set, value_sides
 from dtgfn.trees.leaf_models import log_marginal
 
 IMPOSSIBLE = -2  # a cut that a node does not have
@@ -72,7 +73,7 @@ def look_ahead_by_table(
     split = math.exp(loops.log_split[depth])
     for i in range(first, last):
         node = nodes[i]
-        s, total, n_cuts = load_set(bits[node], loops, pairs)
+        s, total, n_cuts = load_set(bits[node], loops, pairs, True)
         value_sides(total, n_cuts, split, loops, pairs)
         write_cuts(start[node], s, total, split, depth, loops, pairs, cuts)
 
@@ -194,6 +195,8 @@ def reach_children(
     lookahead: Floats,
     log_prior: float,
     stop: Floats,
+    parent: Int64s,
+    origin: Int64s,
 ) -> None:
     """Link each chosen cut to the nodes of its two sides, which join the next level if new."""
     n_words, n_sums = sets.bits.shape[1], loops.sums.shape[1]
@@ -234,6 +237,7 @@ def reach_children(
                 lookahead[child] = cuts.lookahead[e, side]
                 sums[child] = side_sums[side]
                 stop[child] = stop_flow(sums[child], log_prior, loops)
+                parent[child], origin[child] = node, 2 * e + side
             cuts.child[e, side] = child
 
 

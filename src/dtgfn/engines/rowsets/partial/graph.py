@@ -331,7 +331,7 @@ class PartialGraph:
         loops = self.problem.loops
         given = (level.sets, level.cuts, self.problem.keys, loops, below.sets)
         log_prior = float(loops.log_stop[below.depth])
-        out = (below.sums, below.lookahead, log_prior, below.stop)
+        out = (below.sums, below.lookahead, log_prior, below.stop, below.parent, below.origin)
         # The table of row sets takes one writer, so in pieces: Ctrl-C is heard between them.
         size = max(ROWS_AT_ONCE // self.problem.n_rows, 1)
         for first in range(0, len(nodes), size):

@@ -25,9 +25,11 @@ NODE_FIELDS = (
     "version",
     "rest",
     "rest_ceiling",
+    "parent",
+    "origin",
 )
 UNSET = {"flow": np.nan, "best": -np.inf, "open": 1.0, "start": -1}
-UNSET |= {"rest": -np.inf, "rest_ceiling": -np.inf}
+UNSET |= {"rest": -np.inf, "rest_ceiling": -np.inf, "parent": -1, "origin": -1}
 
 
 @dataclass
@@ -61,6 +63,9 @@ class Level:
         Thresholds that are valid here, once cuts are listed.
     rest, rest_ceiling : float64 [K]
         Log of what the cuts that a node does not keep add up to by their look-ahead, and at most.
+    parent, origin : int64 [K]
+        Node of the level above that this one was first reached from, and by which of that level's
+        cuts: 2 * cut + side. -1 at the root.
     cuts : CutTable
         Of all nodes of the level; ``n_listed`` of the room is filled.
     looked_up : dict
@@ -82,6 +87,8 @@ class Level:
     n_thresholds: Floats
     rest: Floats
     rest_ceiling: Floats
+    parent: Int64s
+    origin: Int64s
     cuts: CutTable
     n_listed: int
     looked_up: dict[tuple[int, int, int], int] = field(default_factory=dict)
@@ -118,6 +125,8 @@ def make_level(problem: Problem, depth: int, capacity: int = 64) -> Level:
         n_thresholds=np.zeros(capacity),
         rest=np.full(capacity, -np.inf),
         rest_ceiling=np.full(capacity, -np.inf),
+        parent=np.full(capacity, -1, np.int64),
+        origin=np.full(capacity, -1, np.int64),
         cuts=empty_cuts(0, n_sums),
         n_listed=0,
     )

@@ -30,7 +30,8 @@ MOST_ROWS = 2048  # of a row set that are looked at; products of so many numbers
 LEVELS = (0.5, 0.25, 0.75)  # of the rows on one side of a threshold
 MOST_SIGNS = 6000  # columns times levels; with more columns only the first level is tried
 MOST_CLASSES = 4
-BLOCK = 512  # columns at a time, between which the clock is looked at
+# Columns at a time, between which the clock is looked at, and products that may take.
+BLOCK, PRODUCTS = 512, 4_000_000_000
 FAR = 4.5  # standard errors; of a million pairs of noise some are as far
 
 
@@ -106,10 +107,11 @@ def far_pairs(
     alone = (y @ signs).astype(np.float64)
     spread = np.sqrt(np.maximum(1.0 - mean**2, 1e-9))
     error = math.sqrt(float((y.astype(np.float64) ** 2).sum()))
-    for begin in range(0, len(feature), BLOCK):
+    block = int(np.clip(PRODUCTS // signs.size, 16, BLOCK))
+    for begin in range(0, len(feature), block):
         if begin and clock.monotonic() > deadline:
             return
-        some = slice(begin, begin + BLOCK)
+        some = slice(begin, begin + block)
         together = ((signs[:, some] * y[:, None]).T @ signs[:, begin:]).astype(np.float64)
         together -= alone[some, None] * mean[begin:] + mean[some, None] * alone[begin:]
         far = np.abs(together) / (error * spread[some, None] * spread[begin:])

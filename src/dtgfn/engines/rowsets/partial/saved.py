@@ -79,9 +79,20 @@ def check_level(level: Level, below: Level | None, problem: Problem, kept_cuts: 
         or (make_row_sets(problem, bits).keys != level.sets.keys[:n_nodes]).any()
         or not _has_numbers(level)
         or not _has_cuts(level, below, problem, kept_cuts)
+        or not _has_origins(level, below)
     )
     if wrong:
         raise ValueError(f"the row sets at depth {level.depth} do not fit together")
+
+
+def _has_origins(level: Level, below: Level | None) -> bool:
+    """Whether every node below says which of this level's cuts it was first reached by."""
+    if below is None:
+        return True
+    parent, origin = below.parent[: len(below)], below.origin[: len(below)]
+    if ((parent < 0) | (parent >= len(level)) | (origin < 0)).any():
+        return False
+    return bool((origin >> 1 < level.n_listed).all() and (level.start[parent] >= 0).all())
 
 
 def _has_numbers(level: Level) -> bool:
