@@ -18,8 +18,26 @@ if TYPE_CHECKING:
     from dtgfn.engines.gfn.callbacks import WandbTracker as WandbTracker
     from dtgfn.engines.gfn.engine import GfnOptions as GfnOptions
     from dtgfn.engines.gfn.engine import infer_gfn as infer_gfn
+    from dtgfn.engines.gfn.hooks import ActionRule as ActionRule
+    from dtgfn.engines.gfn.hooks import ExplorationRule as ExplorationRule
+    from dtgfn.engines.gfn.hooks import LeafPaths as LeafPaths
+    from dtgfn.engines.gfn.hooks import LossShape as LossShape
+    from dtgfn.engines.gfn.hooks import NetworkFactory as NetworkFactory
+    from dtgfn.engines.gfn.hooks import NodePaths as NodePaths
+    from dtgfn.engines.gfn.hooks import Objective as Objective
+    from dtgfn.engines.gfn.hooks import ObjectiveLoss as ObjectiveLoss
+    from dtgfn.engines.gfn.hooks import PathNetwork as PathNetwork
+    from dtgfn.engines.gfn.hooks import Residuals as Residuals
+    from dtgfn.engines.gfn.hooks import RuleNetwork as RuleNetwork
+    from dtgfn.engines.gfn.hooks import Sizes as Sizes
+    from dtgfn.engines.gfn.hooks import View as View
     from dtgfn.engines.gfn.settings import Checkpoint as Checkpoint
     from dtgfn.engines.gfn.settings import Settings as Settings
+    from dtgfn.engines.gfn.shared_policy import MlpPolicy as MlpPolicy
+    from dtgfn.engines.gfn.shared_policy import Policy as Policy
+    from dtgfn.engines.gfn.shared_policy import load_policy as load_policy
+    from dtgfn.engines.gfn.shared_policy import shipped_policy as shipped_policy
+    from dtgfn.engines.gfn.shared_policy import view_names as view_names
     from dtgfn.engines.mcmc.engine import McmcOptions as McmcOptions
     from dtgfn.engines.mcmc.engine import infer_mcmc as infer_mcmc
     from dtgfn.engines.registry import find_engine as find_engine
@@ -31,6 +49,7 @@ if TYPE_CHECKING:
     from dtgfn.trees.flat_trees import average as average
     from dtgfn.trees.score import Rows as Rows
     from dtgfn.trees.score import Score as Score
+    from dtgfn.trees.score import StructurePrior as StructurePrior
     from dtgfn.trees.score import log_reward as log_reward
 
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -47,7 +66,29 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "infer_exact",
         ),
         "engines.gfn.engine": ("GfnOptions", "infer_gfn"),
+        "engines.gfn.shared_policy": (
+            "MlpPolicy",
+            "Policy",
+            "load_policy",
+            "shipped_policy",
+            "view_names",
+        ),
         "engines.gfn.settings": ("Checkpoint", "Settings"),
+        "engines.gfn.hooks": (
+            "ActionRule",
+            "ExplorationRule",
+            "LeafPaths",
+            "LossShape",
+            "NetworkFactory",
+            "NodePaths",
+            "Objective",
+            "ObjectiveLoss",
+            "PathNetwork",
+            "Residuals",
+            "RuleNetwork",
+            "Sizes",
+            "View",
+        ),
         "engines.gfn.callbacks": (
             "Callback",
             "MLflowTracker",
@@ -60,6 +101,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "trees.score": (
             "Rows",
             "Score",
+            "StructurePrior",
             "log_reward",
         ),
         "trees.flat_trees": (

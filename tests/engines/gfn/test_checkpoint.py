@@ -123,6 +123,7 @@ def test_a_state_in_memory_overrules_the_file_but_not_another_table_s(tmp_path):
         )
 
 
+@pytest.mark.long
 def test_a_process_that_dies_can_be_resumed(tmp_path):
     path = tmp_path / "run.dtgfn"
     program = f"""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 import pytest
 import torch
 from enumeration import LEAF, Case, Enumeration, from_batch, n_splits, to_batch
+from free_histories import all_histories, follow, log_pf
 
 from dtgfn.engines.gfn.free.actors import TorchActor, choose, make_paths
 from dtgfn.engines.gfn.free.free_sampler import FreeSampler
-from dtgfn.engines.gfn.free.mdp import STOP, GrowingTrees
 from dtgfn.engines.gfn.free.policy import MlpPolicy
-from dtgfn.engines.gfn.free.trajectories import complete_trajectories, take_step
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
 from dtgfn.trees.batch import canonical_keys, check_trees
 from dtgfn.trees.score import Rows, log_likelihood, log_prior, log_reward
@@ -54,66 +54,6 @@ def random_rows(rng: np.random.Generator, n_rows: int = 30, n_features: int = 3)
     codes = rng.integers(0, 8, size=(n_rows, n_features))
     codes[:, -1] = 4  # a column that never splits
     return Case(codes, rng.integers(0, 3, size=n_rows), 3, max_depth=4, split_penalty="paper")
-
-
-def all_histories(case: Case) -> list[tuple]:
-    """Every order of splits (path, feature, cut) that grows some tree of the case."""
-    every = Enumeration(case)
-
-    def rows_at(splits: dict, path: tuple) -> tuple:
-        rows = every.everything
-        for k, turn in enumerate(path):
-            rows = every.sides(rows, *splits[path[:k]])[turn]
-        return rows
-
-    def grow(history: tuple, splits: dict, leaves: tuple):
-        yield history
-        for path in leaves:
-            if len(path) == case.max_depth:
-                continue
-            others = tuple(leaf for leaf in leaves if leaf != path)
-            for rule in every.valid_splits(rows_at(splits, path)):
-                children = ((*path, 0), (*path, 1))
-                yield from grow(
-                    (*history, (path, *rule)), splits | {path: rule}, (*others, *children)
-                )
-
-    return list(grow((), {}, ((),)))
-
-
-def follow(sampler: FreeSampler, histories: list[tuple]):
-    """Return the trajectories that make these splits in this order, then stop."""
-    growing = GrowingTrees(sampler.table, len(histories))
-    slots = [{(): 0} for _ in histories]
-    steps = []
-    tree = np.arange(len(histories))
-    while tree.size:
-        k = len(steps)
-        slot, feature, cut = [], [], []
-        for b in tree:
-            if len(histories[b]) == k:
-                slot.append(STOP)
-                feature.append(0)
-                cut.append(0)
-                continue
-            path, f, j = histories[b][k]
-            slot.append(slots[b][path])
-            slots[b][(*path, 0)], slots[b][(*path, 1)] = slots[b][path], k + 1
-            feature.append(f)
-            cut.append(j)
-        action = (np.array(x, dtype=np.int64) for x in (slot, feature, cut))
-        steps.append(take_step(growing, tree, *action))
-        tree = tree[steps[-1].slot != STOP]
-    return complete_trajectories(growing, steps, np.full(len(histories), np.nan))
-
-
-def log_pf(sampler: FreeSampler, trajectories) -> np.ndarray:
-    """What the residuals say log P_F of whole trajectories is."""
-    with torch.no_grad():
-        total = sampler.residuals([trajectories], with_flows=False).delta.sum(dim=1)
-        total = total - sampler.log_z
-    target = trajectories.log_reward / sampler.score.temperature
-    return total.numpy() + target + trajectories.log_pb
 
 
 # Against brute force.
@@ -245,24 +185,46 @@ def test_the_compiled_actor_and_torch_draw_the_same_trees(hidden, monkeypatch):
             parameter *= 1.5  # far from uniform
         sampler.network.stop_heads.bias[0] -= 2.0
     compiled = sampler.rollout(60, 0.2, np.random.default_rng(16))
-    monkeypatch.setattr(sampler, "_actor", lambda: TorchActor(sampler.network, sampler.device))
+    monkeypatch.setattr(sampler, "_actor", lambda *_: TorchActor(sampler.network, sampler.device))
     plain = sampler.rollout(60, 0.2, np.random.default_rng(16))
     assert canonical_keys(compiled.trees) == canonical_keys(plain.trees)
     np.testing.assert_allclose(compiled.log_pf, plain.log_pf, atol=1e-4)
 
 
-def test_what_a_subclass_of_the_policy_does_otherwise_is_heard():
+def stopping(network, embeddings, leaves):
+    seen = MlpPolicy.view(network, embeddings, leaves)
+    return replace(seen, stop_logit=seen.stop_logit + 1e3)
+
+
+class Stopping(MlpPolicy):
+    view = stopping
+
+
+class Certain(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x) + 1e3
+
+
+CHANGES = {
+    "subclass": lambda network: setattr(network, "__class__", Stopping),
+    "method": lambda network: setattr(network, "view", partial(stopping, network)),
+    "layer": lambda network: setattr(network.stop_heads, "__class__", Certain),
+    "hook": lambda network: network.stop_heads.register_forward_hook(lambda m, x, y: y + 1e3),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_policy_does_otherwise_than_ours_is_heard(change):
+    """The compiled actor knows the parameters alone."""
     sampler = make(random_rows(np.random.default_rng(15)))
 
-    class Stopping(MlpPolicy):
-        def view(self, embeddings, leaves):
-            seen = super().view(embeddings, leaves)
-            return replace(seen, stop_logit=seen.stop_logit + 1e3)
+    def all_stop() -> bool:
+        trees = sampler.rollout(20, 0.0, np.random.default_rng(16)).trees
+        return bool((trees.n_splits == 0).all())
 
-    sampler.network.__class__ = Stopping
-    assert (sampler.rollout(20, 0.0, np.random.default_rng(16)).trees.n_splits == 0).all()
-    sampler.network.__class__ = MlpPolicy
-    assert (sampler.rollout(20, 0.0, np.random.default_rng(16)).trees.n_splits > 0).any()
+    assert not all_stop()
+    CHANGES[change](sampler.network)
+    assert all_stop()
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -8,10 +8,13 @@ import sys
 
 import numpy as np
 import pytest
+from clocks import tick
 from enumeration import Case, Enumeration
 
+from dtgfn._support.clock import monotonic
 from dtgfn._support.parallel import run_at_once
 from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
+from dtgfn.engines.rowsets import ranking
 from dtgfn.engines.rowsets.graph import RowSets, expand, root_row_set
 from dtgfn.engines.rowsets.partial.graph import ALL_KEPT, Limits, limits_for
 from dtgfn.engines.rowsets.partial.pairs import best_thresholds, find_pairs
@@ -103,6 +106,78 @@ def test_memory_ends_looking_and_the_posterior_is_still_one():
     assert draws.cut_short.any()
     floor, _ = sampler.bounds()
     assert float(draws.log_weight(1.0).mean()) >= floor - 1e-6
+
+
+LONGER = np.random.default_rng(0).integers(0, 6, (60, 3))
+LONGER_CASE = Case(LONGER, (LONGER[:, 0] > 2) ^ (LONGER[:, 1] > 1), 2, max_depth=3, split_penalty=1)
+
+
+def explored() -> FixedSampler:
+    """Return a sampler that knows a part of a table whose row sets have many cuts."""
+    sampler, rng = make(LONGER_CASE, None, n_scouts=20), np.random.default_rng(0)
+    for _ in range(5):
+        sampler.learn([sampler.rollout(20, 0.3, rng)])
+    return sampler
+
+
+def watch_tails(monkeypatch) -> list[int]:
+    """Note how many row sets of the last level are looked at together, to rank trees."""
+    looked, tail_best = list[int](), ranking.tail_best
+
+    def noted(problem, bits, depth, run):
+        looked.append(len(bits))
+        return tail_best(problem, bits, depth, run)
+
+    monkeypatch.setattr(ranking, "tail_best", noted)
+    return looked
+
+
+def test_ranking_ends_with_the_time_and_the_best_known_tree_is_there(monkeypatch):
+    sampler, looked = explored(), watch_tails(monkeypatch)
+    every = sampler.most_probable(1000)
+    assert sum(looked) > 10
+    looked.clear()
+    tick(monkeypatch, 1.0)
+    sampler.deadline = monotonic() + 5.5  # what was compiled before is not of the time
+    some = sampler.most_probable(1000)
+    assert 1 <= sum(looked) <= 5
+    assert 1 <= len(some) < len(every)
+    looked.clear()
+    sampler.deadline = monotonic()
+    assert len(sampler.most_probable(1000)) >= 1
+    assert not looked
+
+
+def test_ranking_makes_no_row_sets_of_leaves_and_looks_at_few_sets_at_once(monkeypatch):
+    sampler = explored()
+    with_leaves = sampler.most_probable(12)
+    looked, kept = watch_tails(monkeypatch), list[int]()
+    ways = ranking.Search.ways
+
+    def noted(search, depth, bits, position):
+        found = ways(search, depth, bits, position)
+        if depth >= len(search.support) - 1:
+            kept.append(found.children.size)
+        return found
+
+    monkeypatch.setattr(ranking.Search, "ways", noted)
+    for n_trees in (1, 12):
+        sampler.most_probable(n_trees)
+        assert max(kept) <= 2 * n_trees * sampler.graph.problem.n_words
+        kept.clear()
+    monkeypatch.setattr(ranking, "expand", None)  # nothing of a long table is cut into row sets
+    monkeypatch.setattr(ranking, "LEAVES_AT_ONCE", 0)
+    monkeypatch.setattr(ranking, "BYTES_AT_ONCE", 2 * 8 * sampler.graph.problem.n_words)
+    looked.clear()
+    without = sampler.most_probable(12)
+    assert max(looked) <= 2
+    np.testing.assert_allclose(
+        *(
+            log_reward(trees, LONGER_CASE.rows, LONGER_CASE.score)
+            for trees in (without, with_leaves)
+        ),
+        rtol=1e-9,
+    )
 
 
 def test_small_tables_keep_everything():

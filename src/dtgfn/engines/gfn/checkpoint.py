@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from dtgfn._support import clock
 from dtgfn._support.archive import Contents, StorageError, read_archive
 from dtgfn._support.archive_writing import write_archive
-from dtgfn.engines.gfn.settings import Checkpoint, Settings
+from dtgfn.engines.gfn.settings import Checkpoint, Settings, settings_on_file
 from dtgfn.engines.gfn.state import (
     TrainState,
     buffer_from_arrays,
@@ -88,7 +87,7 @@ def write(path: str | Path, state: TrainState, fingerprint: str) -> None:
         arrays |= {f"adam.{i}.{name}": _array(value) for name, value in moments.items()}
     meta = {
         "fingerprint": fingerprint,
-        "settings": asdict(state.settings),
+        "settings": settings_on_file(state.settings),
         "network": list(network),
         "memory": list(memory),
         "rng": state.rng.bit_generator.state,
@@ -110,7 +109,7 @@ def check_fit(path: str | Path, meta: dict[str, Any], fingerprint: str, settings
             "give another file, or remove this one to start anew."
         )
     before = meta.get("settings")
-    now = json.loads(json.dumps(asdict(settings)))  # tuples become lists, as in the file
+    now = json.loads(json.dumps(settings_on_file(settings)))  # tuples become lists, as in the file
     difference = first_difference(before if isinstance(before, dict) else {}, now)
     if difference is not None:
         raise StorageError(

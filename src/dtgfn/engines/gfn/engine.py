@@ -6,11 +6,12 @@ Torch takes a while to import, so it is imported when the engine runs, not with 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.special import softmax
@@ -23,6 +24,7 @@ from dtgfn._support.memory import allowed_memory, read_memory_budget
 from dtgfn._support.parallel import count_threads
 from dtgfn.engines.contract import PREPARING, Run
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
+from dtgfn.engines.gfn.hooks import PathNetwork, hook_name
 from dtgfn.engines.gfn.settings import (
     SETTING_NAMES,
     Checkpoint,
@@ -30,6 +32,7 @@ from dtgfn.engines.gfn.settings import (
     check_checkpoint,
     make_settings,
 )
+from dtgfn.engines.gfn.shared_policy import check_shared, find_shared
 from dtgfn.engines.referee import judge_draws
 from dtgfn.posterior.importance_weights import effective_sample_size, evidence_estimate
 from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
@@ -37,9 +40,13 @@ from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees
 from dtgfn.trees.score import Rows, Score, merge_rows
 
 if TYPE_CHECKING:
-    from dtgfn.engines.gfn.sampler import Draws, Sampler
+    from dtgfn.engines.gfn.draws import Draws
+    from dtgfn.engines.gfn.fixed.fixed_policy import FixedPolicy
+    from dtgfn.engines.gfn.fixed.policies import Policy
+    from dtgfn.engines.gfn.sampler import Sampler
     from dtgfn.engines.gfn.state import TrainState
     from dtgfn.engines.gfn.trainer import Training
+    from dtgfn.engines.gfn.zero_shot import Looked
 
 ENDS = ("finished", "plateau")  # of training that did not have to be broken off
 TRAINED, DRAWN = 0.75, 0.95  # shares of the time after which training and drawing are to be done
@@ -52,13 +59,21 @@ SETTLED = 0.1  # nats
 class TrainedPolicy:
     """A trained sampler: draws more trees, weighs given ones, and trains on (``state``).
 
+    One that was not trained (zero-shot) has no state; training begins anew after it.
     ``fingerprint`` names the table and the score it was trained for.
     """
 
-    sampler: Sampler
-    state: TrainState
+    sampler: Sampler | FixedPolicy
+    state: TrainState | None
     fingerprint: str
     n_jobs: int  # threads of torch
+
+    @property
+    def network(self) -> Any:
+        """The trained torch module; of a zero-shot fit, what guesses flows without torch."""
+        if self.state is None:
+            return cast("FixedPolicy", self.sampler).flows.network
+        return cast("Sampler", self.sampler).network
 
     def sample(self, n_trees: int, rng: np.random.Generator) -> TreeBatch:
         """Draw trees from the policy; they are not weighted."""
@@ -69,6 +84,13 @@ class TrainedPolicy:
         """Log P_F [B] of given trees; -inf for one it can never draw, nan if it does not know."""
         with torch_threads(self.n_jobs):
             return self.sampler.log_prob(trees)
+
+    def most_probable(self, n_trees: int) -> TreeBatch | None:
+        """The most probable trees of those known in order, each for all that part the rows alike.
+
+        None in free order, where nothing is known of trees that were not drawn.
+        """
+        return self.sampler.most_probable(n_trees)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +105,12 @@ class GfnOptions:
         Called with the state after each step; one that returns False ends training.
     checkpoint : path, Checkpoint or None
         File that training is saved to, and taken up from if it exists.
-    policy : TrainedPolicy or None
-        The ``solution`` of an earlier posterior. If it is of the same table and score, it is
-        trained on; of other rows only with ``warm_start``.
+    policy : TrainedPolicy, PathNetwork, Policy, "shipped", "fresh" or None
+        The ``solution`` of an earlier posterior: if it is of the same table and score, it is
+        trained on; of other rows only with ``warm_start``. Or a network of one's own for the free
+        order, of which a copy is trained. Or, in fixed order, what guesses flows on any table: the
+        policy that comes with the package, or one of one's own. "fresh", like None, begins from
+        nothing.
     warm_start : TreePosterior or None
         Trees of an earlier posterior weighed for these rows (``extend.reweigh``): training begins
         with what they, and the ``policy`` of the earlier rows, have learned, on the time budget.
@@ -98,7 +123,7 @@ class GfnOptions:
     settings: Settings = field(default_factory=Settings)
     callbacks: tuple[AnyCallback, ...] = ()
     checkpoint: str | Path | Checkpoint | None = None
-    policy: TrainedPolicy | None = None
+    policy: TrainedPolicy | PathNetwork | Policy | str | None = None
     warm_start: TreePosterior | None = None
     memory_budget: int | None = None
 
@@ -126,12 +151,14 @@ class GfnEngine:
         callbacks = tuple(callbacks) if isinstance(callbacks, Iterable) else callbacks
         CallbackList(callbacks)
         check_checkpoint(given.get("checkpoint"))
+        check_policy(given.get("policy"), settings)
         chosen = {name: given[name] for name in other if name in given}
         return GfnOptions(settings=settings, **{**chosen, "callbacks": callbacks})
 
     def infer(self, rows: Rows, score: Score, run: Run, options: GfnOptions) -> TreePosterior:
         """Train a GFlowNet, and draw trees from it."""
-        check_torch()
+        if zero_shot_policy(options) is None:
+            check_torch()
         return infer_gfn(rows, score, run, options)
 
 
@@ -149,6 +176,25 @@ def check_torch() -> None:
             "started' page says for CPU); inference='exact', 'smc' and 'mcmc' and sums of trees "
             "need none."
         ) from error
+
+
+def check_policy(policy: object, settings: Settings) -> None:
+    """Refuse a policy that could not be used, whatever the table."""
+    if policy is None or isinstance(policy, TrainedPolicy):
+        return
+    if isinstance(policy, str) or hasattr(policy, "guess"):
+        check_shared(policy, settings)
+        return
+    missing = [name for name in ("embed", "view", "rule") if not hasattr(policy, name)]
+    if missing:
+        raise ValueError(
+            f"policy={hook_name(policy)} is not usable: it lacks {' and '.join(missing)}; give the "
+            "solution of an earlier posterior, or a network (dtgfn.engines.PathNetwork)."
+        )
+    if settings.leaf_order != "free":
+        raise ValueError(
+            f"policy={hook_name(policy)} looks at paths, so it needs leaf_order='free'."
+        )
 
 
 def infer_gfn(
@@ -176,12 +222,15 @@ def infer_gfn(
         Its ``solution`` is the ``TrainedPolicy``.
 
     """
+    options = GfnOptions() if options is None else options
+    if (shared := zero_shot_policy(options)) is not None:
+        return infer_zero_shot(rows, score, run, options, shared)
     import torch  # noqa: F401 (a long import, before the clock starts)
 
     from dtgfn.engines.gfn.state import name_target
     from dtgfn.engines.gfn.trainer import train
 
-    allowance, options = Allowance(run.time_budget), GfnOptions() if options is None else options
+    allowance = Allowance(run.time_budget)
     settings, rng = options.settings, np.random.default_rng(run.random_state)
     network_seed, train_seed = (int(seed) for seed in rng.integers(0, 2**31, size=2))
     threads = count_threads(run.n_jobs)
@@ -212,6 +261,41 @@ def infer_gfn(
         return draw_posterior(trained, training, rows, score, run, rng, allowance)
 
 
+def zero_shot_policy(options: GfnOptions) -> Policy | None:
+    """Return the policy for all tables that draws without any training; None if training is."""
+    alone = options.warm_start is None and options.checkpoint is None and not options.callbacks
+    if options.settings.n_steps != 0 or not alone or isinstance(options.policy, TrainedPolicy):
+        return None
+    return find_shared(options.policy, options.settings)
+
+
+def infer_zero_shot(
+    rows: Rows, score: Score, run: Run, options: GfnOptions, shared: Policy
+) -> TreePosterior:
+    """Draw trees from a policy for all tables, after some looks at this one."""
+    from dtgfn.engines.gfn.zero_shot import (
+        Looked,
+        compile_zero_shot,
+        look_around,
+        make_zero_shot,
+    )
+
+    allowance, rng = Allowance(run.time_budget), np.random.default_rng(run.random_state)
+    merged = merge_rows(rows)
+    run.progress(PREPARING, 0.0)
+    memory = allowed_memory(options.memory_budget)
+    given = (score, run, shared, options.settings.exact_tails, memory)
+    drawn = make_zero_shot(merged, *given)
+    with allowance.paused():
+        compile_zero_shot(drawn, *given)
+    run.progress(PREPARING, 1.0)
+    drawn.deadline = allowance.deadline(TRAINED)
+    look_around(drawn, rng)
+    drawn.deadline = drawing_deadline("steps", allowance)
+    policy = TrainedPolicy(drawn, None, "", 1)
+    return draw_posterior(policy, Looked(allowance.used), rows, score, run, rng, allowance)
+
+
 def begin(
     rows: Rows,
     merged: Rows,
@@ -230,15 +314,19 @@ def begin(
     from dtgfn.engines.gfn.making import Maker
     from dtgfn.engines.gfn.state import start_state, warm_start
 
-    policy, settings = options.policy, options.settings
+    given, settings = options.policy, options.settings
+    policy = given if isinstance(given, TrainedPolicy) and given.state is not None else None
     run.progress(PREPARING, 0.0)
     if policy is not None and policy.fingerprint == fingerprint:
         run.progress(PREPARING, 1.0)
-        return policy.sampler, policy.state
+        return cast("Sampler", policy.sampler), policy.state
     if settings.row_batch is None:
         rows = merged
     before = policy.state if policy is not None and options.warm_start is not None else None
-    maker = Maker(score, run, settings, n_jobs, allowed_memory(options.memory_budget))
+    memory = allowed_memory(options.memory_budget)
+    shared = find_shared(given, settings)
+    own = given if hasattr(given, "embed") else None
+    maker = Maker(score, run, settings, n_jobs, memory, cast("PathNetwork | None", own), shared)
     if before is None:
         with allowance.paused():
             maker.compile_problem(rows)
@@ -262,7 +350,7 @@ def seconds_until(deadline: float) -> float | None:
 
 def draw_posterior(
     policy: TrainedPolicy,
-    training: Training,
+    training: Training | Looked,
     rows: Rows,
     score: Score,
     run: Run,
@@ -282,7 +370,8 @@ def draw_posterior(
     trained = training_diagnostics(sampler, training, draws, rng)
     sampler.deadline = math.inf
     ruling = {}
-    if not sampler.exact:
+    # A rule of one's own leaves out trees that the sums count.
+    if not sampler.exact and (policy.state is None or policy.state.settings.allowed is None):
         given = (draws, log_weight, rows, score, run, known)
         ruling = hold_against_sums(*given, allowance.last_word())
     diagnostics = {
@@ -299,6 +388,9 @@ def draw_posterior(
         **proven_bounds(floor, ceiling),
         **ruling,
     }
+    sampler.deadline = clock.monotonic() + allowance.last_word()
+    known_trees = also_known(sampler, training)
+    sampler.deadline = math.inf
     return sampled_posterior(
         draws.trees,
         log_reward=draws.log_reward,
@@ -312,7 +404,7 @@ def draw_posterior(
         column=run.column,
         n_columns=run.n_columns,
         engine="gfn",
-        also_known=also_known(sampler, training),
+        also_known=known_trees,
         log_z_floor=floor,
         solution=policy,
         diagnostics=diagnostics,
@@ -346,17 +438,24 @@ def hold_against_sums(
 
 
 def training_diagnostics(
-    sampler: Sampler, training: Training, draws: Draws, rng: np.random.Generator
+    sampler: Sampler | FixedPolicy,
+    training: Training | Looked,
+    draws: Draws,
+    rng: np.random.Generator,
 ) -> dict[str, Any]:
     """How training went, and why it ended."""
     complete = draws.trees[np.flatnonzero(~draws.cut_short)]
     because = training.stopped_because
+    if training.state is None:
+        losses = cast("FixedPolicy", sampler).errors()
+    else:
+        losses = loss_by_depth(cast("Sampler", sampler), complete[:100], rng)
     return {
-        "log_z": float(sampler.log_z.detach()),
+        "log_z": float(sampler.log_z.item()),
         "n_steps": training.n_steps,
         "stopped_because": because,
         "settled": True if because in ENDS else settled(training.history),
-        "loss_by_depth": loss_by_depth(sampler, complete[:100], rng),
+        "loss_by_depth": losses,
         "exact": sampler.exact,
     }
 
@@ -396,9 +495,10 @@ def proven_bounds(floor: float, ceiling: float) -> dict[str, float]:
     return bounds
 
 
-def also_known(sampler: Sampler, training: Training) -> TreeBatch | None:
+def also_known(sampler: Sampler | FixedPolicy, training: Training | Looked) -> TreeBatch | None:
     """Return the best trees that training has met."""
-    met = [tree for tree in (sampler.best_known(), training.best_tree) if tree is not None]
+    found = (sampler.best_known(), sampler.most_probable(1), training.best_tree)
+    met = [tree for tree in found if tree is not None]
     return stack_trees(met) if met else None
 
 
@@ -412,6 +512,9 @@ def drawing_deadline(stopped_because: str, allowance: Allowance) -> float:
 @contextmanager
 def torch_threads(n_threads: int) -> Iterator[None]:
     """Let torch use so many threads, one in a forked process, and give back what it had."""
+    if "torch" not in sys.modules:  # nothing that runs needs it
+        yield
+        return
     import torch
 
     before = torch.get_num_threads()

@@ -10,15 +10,17 @@ import torch
 from dtgfn._support.parallel import Threads
 from dtgfn.engines.contract import Run
 from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
+from dtgfn.engines.gfn.fixed.policies import Policy
 from dtgfn.engines.gfn.free.free_sampler import FreeSampler
+from dtgfn.engines.gfn.hooks import PathNetwork
 from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import Settings
 from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph, limits_for
 from dtgfn.engines.rowsets.problem import Problem, make_problem
+from dtgfn.engines.warm_up import few_cells
 from dtgfn.trees.node_terms import two_rows
 from dtgfn.trees.score import Rows, Score
 
-FEW_ROWS = 20
 FEW_CUTS = 2
 
 
@@ -31,6 +33,8 @@ class Maker:
     settings: Settings
     n_jobs: int
     memory: float
+    policy: PathNetwork | None = None  # of one's own
+    shared: Policy | None = None  # for all tables, that networks of the fixed order begin from
 
     def problem(self, rows: Rows) -> Problem | None:
         """Rows as the fixed order wants them; the free order takes them as they are."""
@@ -49,6 +53,10 @@ class Maker:
                 self.score,
                 hidden=settings.hidden,
                 architecture=settings.architecture,
+                policy=self.policy,
+                exploration=settings.exploration,
+                allowed=settings.allowed,
+                column=self.run.column,
                 row_batch=settings.row_batch,
                 device=device,
                 seed=seed,
@@ -56,6 +64,7 @@ class Maker:
         return FixedSampler(
             problem,
             rows,
+            policy=self.shared,
             hidden=settings.hidden,
             exact_tails=settings.exact_tails,
             n_scouts=settings.n_scouts,
@@ -68,11 +77,12 @@ class Maker:
 
     def compile_problem(self, rows: Rows) -> None:
         """Prepare two rows, so that what prepares them is compiled."""
-        self.problem(two_rows(rows))
+        few, run = few_cells(two_rows(rows), self.run)
+        replace(self, run=run).problem(few)
 
     def compile_steps(self, rows: Rows, problem: Problem | None) -> None:
         """Run everything once on a few rows: compiling is not the time budget's fault."""
-        few = Rows(rows.codes[:FEW_ROWS], rows.target[:FEW_ROWS], rows.weight[:FEW_ROWS])
+        few, run = few_cells(rows, self.run)
         limits, levels = None, 1
         if problem is not None:
             # Loops are compiled for as many levels, and for few cuts where few are kept.
@@ -80,7 +90,8 @@ class Maker:
             levels = max(PartialGraph.levels_summed(problem, self.settings.exact_tails), 1)
             if limits.kept_cuts is not None:
                 limits = replace(limits, kept_cuts=FEW_CUTS)
-        alike = replace(self, settings=replace(self.settings, exact_tails=levels), n_jobs=1)
+        settings = replace(self.settings, exact_tails=levels)
+        alike = replace(self, run=run, settings=settings, n_jobs=1)
         small = alike.sampler(few, alike.problem(few), 0, limits)
         rng = np.random.default_rng(0)
         paths = small.rollout(2, self.settings.epsilon, rng)

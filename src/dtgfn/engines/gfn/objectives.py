@@ -16,44 +16,24 @@ trajectory, D = sum_t delta_t its sum and g the loss shape::
     subtb    mean over parts g(sum of delta over the part), weighted lambda^length
                                                   Madan et al. 2023; needs state flows
 
-A new objective is a function like these and a line in ``OBJECTIVES``.
+A new objective is a function like these and a line in ``OBJECTIVES``; one of one's own is the
+setting
+itself (``hooks.py``), and so is a loss shape.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-Shape = Callable[[Tensor], Tensor]
+from dtgfn.engines.gfn.hooks import LossShape, ObjectiveLoss, hook_name
+from dtgfn.engines.gfn.hooks import Objective as Objective
+from dtgfn.engines.gfn.hooks import Residuals as Residuals
 
 SUBTB_DECAY = 0.9
 FAR = 5.0  # beyond, cosh and linex go on as straight lines: gradients stay bounded
-
-
-@dataclass(frozen=True)
-class Residuals:
-    """Balance residuals of B trajectories with at most K transitions each.
-
-    Attributes
-    ----------
-    delta : [B, K]
-        Residual of each transition, with gradient; 0 where there is none. The first one of a
-        trajectory holds log Z, so the sum over a row is the trajectory's residual.
-    mask : bool [B, K]
-        Which transitions exist.
-    end : int64 [B, K] or None
-        Transitions i..end-1 belong together: the part of the tree below a decision (fixed order).
-        None when the trajectory is a chain and every stretch i..j belongs together (free order).
-
-    """
-
-    delta: Tensor
-    mask: Tensor
-    end: Tensor | None = None
 
 
 def join_residuals(parts: list[Residuals]) -> Residuals:
@@ -101,26 +81,26 @@ def linex(x: Tensor) -> Tensor:
     return torch.exp(-near) + near - 1 + torch.where(beyond < 0, -left * beyond, right * beyond)
 
 
-SHAPES: dict[str, Shape] = {"squared": squared, "huber": huber, "cosh": cosh, "linex": linex}
+SHAPES: dict[str, LossShape] = {"squared": squared, "huber": huber, "cosh": cosh, "linex": linex}
 
 
-def trajectory_balance(residuals: Residuals, shape: Shape) -> Tensor:
+def trajectory_balance(residuals: Residuals, shape: LossShape) -> Tensor:
     """g(log Z + sum log P_F - sum log P_B - log R), averaged over trajectories."""
     return shape(residuals.delta.sum(dim=1)).mean()
 
 
-def variance_gradient(residuals: Residuals, shape: Shape) -> Tensor:
+def variance_gradient(residuals: Residuals, shape: LossShape) -> Tensor:
     """Trajectory balance whose log Z is the batch's own best guess."""
     total = residuals.delta.sum(dim=1)
     return shape(total - total.mean()).mean()
 
 
-def detailed_balance(residuals: Residuals, shape: Shape) -> Tensor:
+def detailed_balance(residuals: Residuals, shape: LossShape) -> Tensor:
     """Every transition for itself."""
     return shape(residuals.delta[residuals.mask]).mean()
 
 
-def subtrajectory_balance(residuals: Residuals, shape: Shape) -> Tensor:
+def subtrajectory_balance(residuals: Residuals, shape: LossShape) -> Tensor:
     """Every part of a trajectory for itself, long ones discounted."""
     n_steps = residuals.delta.shape[1]
     before = torch.nn.functional.pad(residuals.delta.cumsum(dim=1), (1, 0))
@@ -136,22 +116,55 @@ def subtrajectory_balance(residuals: Residuals, shape: Shape) -> Tensor:
     return (weight * shape(total)).sum() / weight.sum()
 
 
-@dataclass(frozen=True)
-class Objective:
-    """A loss and what it implies.
-
-    ``with_flows``: it looks at states between start and end. ``learns_log_z``: log Z has a
-    gradient; without, it is set to the batch's guess.
-    """
-
-    loss: Callable[[Residuals, Shape], Tensor]
-    with_flows: bool
-    learns_log_z: bool = True
-
-
 OBJECTIVES: dict[str, Objective] = {
     "tb": Objective(trajectory_balance, with_flows=False),
     "vargrad": Objective(variance_gradient, with_flows=False, learns_log_z=False),
     "db": Objective(detailed_balance, with_flows=True),
     "subtb": Objective(subtrajectory_balance, with_flows=True),
 }
+
+
+def chosen_objective(objective: str | Objective | ObjectiveLoss) -> Objective:
+    """Return what the setting stands for: a name, an objective, or the loss of one."""
+    if isinstance(objective, str):
+        return OBJECTIVES[objective]
+    return objective if isinstance(objective, Objective) else Objective(objective)
+
+
+def chosen_shape(loss: str | LossShape) -> LossShape:
+    """Return what the setting stands for: a name, or a shape."""
+    return SHAPES[loss] if isinstance(loss, str) else loss
+
+
+def check_own_loss(
+    objective: str | Objective | ObjectiveLoss, loss: str | LossShape, *, with_ends: bool
+) -> None:
+    """Rehearse an objective and a loss shape of one's own, and refuse what has another shape.
+
+    ``with_ends`` says whether residuals will have them.
+    """
+    shape = chosen_shape(loss)
+    if not isinstance(loss, str):
+        probe = torch.tensor([[-2.0, 0.0], [0.5, 3.0]], dtype=torch.float64, requires_grad=True)
+        _check_loss(f"loss={hook_name(loss)}", shape(probe), probe.shape, "as its residuals")
+    if not isinstance(objective, str):
+        delta = torch.tensor([[-2.0, 1.0, 0.0], [0.5, 3.0, 1.0]], requires_grad=True)
+        mask = torch.tensor([[True, True, False], [True, True, True]])
+        end = torch.tensor([[2, 2, 2], [3, 2, 3]]) if with_ends else None
+        own = chosen_objective(objective).loss
+        found = own(Residuals(delta * mask, mask, end), shape)
+        _check_loss(f"objective={hook_name(own)}", found, torch.Size(), "for all trajectories")
+
+
+def _check_loss(name: str, found: object, wanted: torch.Size, what: str) -> None:
+    given = list(found.shape) if isinstance(found, Tensor) else f"as {type(found).__name__}"
+    if given != list(wanted):
+        raise ValueError(
+            f"{name} gives a loss {given}; it must be a tensor of shape {list(wanted)}, {what}."
+        )
+    assert isinstance(found, Tensor)
+    if not found.requires_grad or not bool(torch.isfinite(found).all()):
+        raise ValueError(
+            f"{name} gives a loss that is not finite, or that no gradient flows through; compute "
+            "it from its arguments by torch's functions."
+        )

@@ -14,24 +14,42 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+from dtgfn.engines.gfn.hooks import (
+    ActionRule,
+    ExplorationRule,
+    LossShape,
+    NetworkFactory,
+    Objective,
+    ObjectiveLoss,
+    hook_name,
+    lasting_name,
+)
+
 
 @dataclass(frozen=True)
 class Settings:
     """How a GFlowNet is trained; a bad value is refused with a sentence.
 
+    What is said to be a function may be one of one's own; docs/extend.md has an example of each.
+
     Attributes
     ----------
     leaf_order : {"fixed", "free"}
         Whether all open leaves decide at once, level by level, or in any order, one by one.
-    objective : {"tb", "vargrad", "subtb", "db"}
+    objective : {"tb", "vargrad", "subtb", "db"}, Objective or function (ObjectiveLoss)
         Which residuals must vanish, see ``objectives.py``. In fixed order "db" also remembers the
         flow of every row set it has met; with the others the policy is the network's alone.
-    loss : {"squared", "huber", "cosh", "linex"}
+    loss : {"squared", "huber", "cosh", "linex"} or function (LossShape)
         How far a residual is from zero.
     hidden : tuple of int
         Width of each hidden layer.
-    architecture : {"mlp", "set_transformer"}
+    architecture : {"mlp", "set_transformer"} or function (NetworkFactory)
         How the leaves of a partial tree are summarised (free order only).
+    exploration : function (ExplorationRule) or None
+        Which actions are tried while training; None is a share ``epsilon`` of uniform ones (free
+        order only).
+    allowed : function (ActionRule) or None
+        Which features a node may be split on, by its path; None is all (free order only).
     learning_rate, log_z_learning_rate : float
         Of the network and of log Z, which is one number that has to travel far (where flows are
         remembered log Z is the root's, and neither this nor ``log_z_start`` matters).
@@ -75,10 +93,12 @@ class Settings:
     """
 
     leaf_order: str = "fixed"
-    objective: str = "db"
-    loss: str = "squared"
+    objective: str | Objective | ObjectiveLoss = "db"
+    loss: str | LossShape = "squared"
     hidden: tuple[int, ...] = (64, 64)
-    architecture: str = "mlp"
+    architecture: str | NetworkFactory = "mlp"
+    exploration: ExplorationRule | None = None
+    allowed: ActionRule | None = None
     learning_rate: float = 0.01
     log_z_learning_rate: float = 0.1
     log_z_start: float | None = None
@@ -119,6 +139,7 @@ class Settings:
 
 
 SETTING_NAMES = tuple(field.name for field in fields(Settings))
+HOOKS = ("objective", "loss", "architecture", "exploration", "allowed")
 
 # They decide only when training stops and where it runs, so they may change when it goes on.
 CHANGEABLE = ("n_steps", "patience", "plateau_window", "plateau_tolerance", "device")
@@ -127,6 +148,7 @@ _CHOICES = {
     "leaf_order": ("fixed", "free"),
     "architecture": ("mlp", "set_transformer"),
 }
+_OWN_PARTS = ("exploration", "allowed")  # which have no names
 # The names that ``objectives.py`` begins with, known without importing torch.
 _OBJECTIVES = ("tb", "vargrad", "db", "subtb")
 _LOSSES = ("squared", "huber", "cosh", "linex")
@@ -247,15 +269,22 @@ def _plain(value: Any) -> Any:
 def check_settings(settings: Settings) -> None:
     """Refuse a value that training could not use."""
     choices: dict[str, tuple[str, ...]] = dict(_CHOICES)
-    if settings.objective not in _OBJECTIVES or settings.loss not in _LOSSES:
+    if _is_unknown(settings.objective, _OBJECTIVES) or _is_unknown(settings.loss, _LOSSES):
         from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
 
         choices |= {"objective": tuple(OBJECTIVES), "loss": tuple(SHAPES)}
     for name, allowed in choices.items():
         value = getattr(settings, name)
+        if name in HOOKS and _is_own(value):
+            continue
         if value not in allowed:
             known = ", ".join(allowed)
-            raise ValueError(f"{name}={value!r} is not known; give one of {known}.")
+            own = ", or a function (docs/extend.md)" if name in HOOKS else ""
+            raise ValueError(f"{name}={value!r} is not known; give one of {known}{own}.")
+    for name in _OWN_PARTS:
+        value = getattr(settings, name)
+        if value is not None and not callable(value):
+            raise ValueError(f"{name}={value!r} is not usable; give a function, or None.")
     for name, (low, high) in (_INTEGERS | _NUMBERS).items():
         _check_number(name, getattr(settings, name), low, high)
     hidden = settings.hidden
@@ -277,7 +306,44 @@ def check_settings(settings: Settings) -> None:
         _check_fixed_order(settings)
 
 
+def hooks_of(settings: Settings) -> dict[str, Any]:
+    """What stands where parts of one's own may."""
+    return {name: getattr(settings, name) for name in HOOKS}
+
+
+def _is_own(value: object) -> bool:
+    return isinstance(value, Objective) or callable(value)
+
+
+def _is_unknown(value: object, names: tuple[str, ...]) -> bool:
+    return not _is_own(value) and value not in names
+
+
+def settings_values(settings: Settings) -> dict[str, Any]:
+    """Every setting by name, as it is."""
+    return {field.name: getattr(settings, field.name) for field in fields(settings)}
+
+
+def settings_on_file(settings: Settings) -> dict[str, Any]:
+    """Every setting by name, as JSON values: a part of one's own is known by its name there."""
+    values = settings_values(settings)
+    for name, hook in hooks_of(settings).items():
+        if isinstance(hook, Objective):
+            flags = {"with_flows": hook.with_flows, "learns_log_z": hook.learns_log_z}
+            values[name] = {"loss": lasting_name(name, hook.loss), **flags}
+        elif callable(hook):
+            values[name] = lasting_name(name, hook)
+    return values
+
+
 def _check_fixed_order(settings: Settings) -> None:
+    for name in ("architecture", *_OWN_PARTS):
+        value = getattr(settings, name)
+        if callable(value):
+            raise ValueError(
+                f"{name}={hook_name(value)} needs leaf_order='free'; in fixed order row sets are "
+                "decided once, whatever path leads to them."
+            )
     if settings.architecture != "mlp":
         raise ValueError(
             f"architecture={settings.architecture!r} needs leaf_order='free'; "

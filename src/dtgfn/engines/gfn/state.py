@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from dtgfn._support import clock
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn.engines.gfn.sampler import Sampler
-from dtgfn.engines.gfn.settings import CHANGEABLE, Settings
+from dtgfn.engines.gfn.settings import CHANGEABLE, Settings, settings_values
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch, canonical_keys, check_trees, empty_batch, stack_trees
 from dtgfn.trees.score import Rows, Score, merge_rows
@@ -253,7 +253,9 @@ def warm_start(
     """
     deadline = np.inf if seconds is None else clock.monotonic() + FOLLOWED * seconds
     if before is not None:
-        difference = first_difference(asdict(before.settings), asdict(state.settings))
+        difference = first_difference(
+            settings_values(before.settings), settings_values(state.settings)
+        )
         if difference is not None:
             raise ValueError(
                 f"The policy was trained on earlier rows with {difference}; "

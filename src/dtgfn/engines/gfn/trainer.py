@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ from dtgfn._support import clock
 from dtgfn._support.progress import Progress, silent
 from dtgfn.engines.gfn.callbacks import AnyCallback, CallbackList
 from dtgfn.engines.gfn.checkpoint import Saver
-from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES, Residuals
+from dtgfn.engines.gfn.hooks import Residuals
+from dtgfn.engines.gfn.objectives import check_own_loss, chosen_objective, chosen_shape
 from dtgfn.engines.gfn.sampler import Sampler
-from dtgfn.engines.gfn.settings import Checkpoint, Settings
+from dtgfn.engines.gfn.settings import Checkpoint, Settings, settings_values
 from dtgfn.engines.gfn.state import (
     ReplayBuffer,
     TrainState,
@@ -110,6 +111,7 @@ def train(
 
     """
     _check_end(settings, time_budget)
+    check_own_loss(settings.objective, settings.loss, with_ends=settings.leaf_order == "fixed")
     watchers = CallbackList(callbacks)
     warm = state is not None
     state = start_state(sampler, score, settings, random_state) if state is None else state
@@ -145,7 +147,7 @@ def _check_end(settings: Settings, time_budget: float | None) -> None:
 def _check_state(state: TrainState, sampler: Sampler, settings: Settings) -> None:
     if state.sampler is not sampler:
         raise ValueError("The state belongs to another sampler; give that one, or no state.")
-    difference = first_difference(asdict(state.settings), asdict(settings))
+    difference = first_difference(settings_values(state.settings), settings_values(settings))
     if difference is not None:
         raise ValueError(
             f"Training went on so far with {difference}; set it back, or start anew "
@@ -277,13 +279,13 @@ def step(state: TrainState) -> None:
     replayed = state.replay.sample(settings.n_replay, state.rng)
     if len(replayed):
         trajectories.append(sampler.retrace(replayed, state.rng))
-    objective = OBJECTIVES[settings.objective]
+    objective, shape = chosen_objective(settings.objective), chosen_shape(settings.loss)
     n_updates = settings.updates_per_step
     for update in range(1, n_updates + 1):
         n_update = state.step * n_updates + update
         residuals = sampler.residuals(trajectories, objective.with_flows, n_update)
         if residuals.mask.any():  # or nothing was left to decide
-            _descend(state, objective.loss(residuals, SHAPES[settings.loss]))
+            _descend(state, objective.loss(residuals, shape))
             if not objective.learns_log_z:
                 _guess_log_z(sampler, residuals)
     state.learned = sampler.learn(trajectories)
@@ -311,7 +313,7 @@ def _descend(state: TrainState, loss: torch.Tensor) -> None:
     state.optimizer.zero_grad(set_to_none=True)
     loss.backward()  # type: ignore[no-untyped-call]
     log_z = state.sampler.log_z
-    if not OBJECTIVES[state.settings.objective].learns_log_z:
+    if not chosen_objective(state.settings.objective).learns_log_z:
         log_z.grad = None  # rounding errors, which Adam would blow up to full steps
     clip = state.settings.grad_clip
     limit = float("inf") if clip is None else clip

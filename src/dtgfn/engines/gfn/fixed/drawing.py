@@ -16,6 +16,7 @@ import numpy as np
 from dtgfn._support import clock
 from dtgfn._support.arrays import Bools, Int64s, UInt64s
 from dtgfn._support.parallel import ChunkSize
+from dtgfn.engines.gfn.draws import Draws, join_draws
 from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
 from dtgfn.engines.gfn.fixed.paths import (
     UNSEEN,
@@ -26,14 +27,13 @@ from dtgfn.engines.gfn.fixed.paths import (
     spread_evenly,
     weigh,
 )
-from dtgfn.engines.gfn.sampler import Draws, join_draws
-from dtgfn.engines.rowsets.partial.graph import PartialGraph
-from dtgfn.engines.rowsets.tails import (
+from dtgfn.engines.rowsets.draws import (
     draw_first_of_two,
     draw_last,
     draw_splits,
     split_leaves,
 )
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.trees.batch import TreeBatch, empty_batch, trim
 from dtgfn.trees.score import Rows, log_reward
 
@@ -74,6 +74,7 @@ def draw_trees(
     *,
     deadline: float,
     may_drop: bool,
+    most_new: float = math.inf,
 ) -> tuple[Draws, Findings]:
     """Draw trees until the clock passes ``deadline``, without optimism if it costs (``may_drop``).
 
@@ -87,6 +88,8 @@ def draw_trees(
         How many, by which randomness, until when.
     may_drop : bool
         Whether the network's promises may be dropped.
+    most_new : float
+        Row sets that may be expanded at first.
 
     Returns
     -------
@@ -97,7 +100,6 @@ def draw_trees(
     graph = flows.graph
     floor_before, flow = graph.bounds()[0], float(graph.levels[0].flow[0])
     share = max(deadline - clock.monotonic(), 0.0) / (2 + len(DRAWN_AGAIN))
-    most_new = math.inf
     draws = draw_in_time(flows, rows, n_trees, rng, most_new, clock.monotonic() + 2 * share)
     found_open = open_share(graph, draws, flow, floor_before)
     for again in DRAWN_AGAIN:

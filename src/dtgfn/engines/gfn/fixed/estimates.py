@@ -13,13 +13,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
 
 from dtgfn._support import clock
 from dtgfn._support.arrays import Float32s, Int32s, Int64s
 from dtgfn._support.compiled import njit
 from dtgfn._support.parallel import ChunkSize
-from dtgfn.engines.gfn.fixed.network import LEVELS_LEFT, ResidualNetwork, network_input
+from dtgfn.engines.gfn.fixed.guesses import Guesser, PolicyGuesser
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.engines.rowsets.partial.levels import Level, known_nodes
@@ -28,13 +27,14 @@ MEASURED_NODES = 2048
 REFRESH = 10  # network steps after which a node's residuals are computed again
 AT_ONCE = 2  # row sets that are looked at before the clock is again: one for each of two threads
 SHORTLIST = 128  # cuts of a node whose children the network sees
+ASKED = 48, 10.0  # cuts that a policy for all tables is asked about, and nats behind the best
 WARM_UP = 20  # steps before anyone listens to the network: a hardly trained one misleads
 
 
 class Optimism:
     """What is believed now: everything (training), a share by level (``shrunk``), or nothing."""
 
-    def __init__(self, graph: PartialGraph, network: ResidualNetwork) -> None:
+    def __init__(self, graph: PartialGraph, network: Guesser) -> None:
         self.graph, self.network = graph, network
         self.dropped, self.shrunk = False, False
         self._shares: dict[int, float] = {}
@@ -53,7 +53,8 @@ class Optimism:
                 return 0.0
             if known.size > MEASURED_NODES:
                 known = rng.choice(known, MEASURED_NODES)
-            guess = self.network.predict(node_inputs(self.graph, depth, known)).astype(np.float64)
+            x = self.network.see_nodes(self.graph, depth, known)
+            guess = self.network.predict(x).astype(np.float64)
             error = level.flow[known] - level.lookahead[known] - guess
             inflation = 0.5 * float((error**2).mean())
             self._shares[depth] = max(1.0 - inflation / max(float(guess.mean()), 1e-9), 0.0)
@@ -105,15 +106,20 @@ class FlowEstimates:
 
     """
 
-    def __init__(
-        self, graph: PartialGraph, network: ResidualNetwork, *, remember: bool, seed: int
-    ) -> None:
+    def __init__(self, graph: PartialGraph, network: Guesser, *, remember: bool, seed: int) -> None:
         self.graph, self.network, self.remember, self.seed = graph, network, remember, seed
         self.step = 0
+        self.shortlist = ASKED if network.trained else (SHORTLIST, math.inf)
         self.optimism = Optimism(graph, network)
         self.forget_touched()
-        self.expand(0, np.zeros(1, np.int64))
-        self._standardise()
+        self.begin()
+
+    def begin(self) -> None:
+        """Expand the root, and let the network see its cuts."""
+        root, graph = np.zeros(1, np.int64), self.graph
+        self.expand(0, root)
+        if graph.n_upper:
+            self.network.begin(graph)
 
     def forget_touched(self) -> None:
         """Let what was passed be no lesson."""
@@ -162,6 +168,33 @@ class FlowEstimates:
             self.graph.update(depth, nodes, self.remember)
         self.forget_touched()
 
+    def settle(self) -> None:
+        """Bring the flows of what was touched up to date, with the network as it is."""
+        for depth in range(self.graph.n_upper - 1, -1, -1):
+            self.graph.update(depth, np.unique(np.concatenate(self.touched[depth])), self.remember)
+        self.forget_touched()
+
+    def adapt(self) -> None:
+        """Let a policy for all tables learn from the row sets known now, and ask it anew."""
+        graph, guesser = self.graph, self.network
+        if not isinstance(guesser, PolicyGuesser) or graph.n_upper == 0:
+            return
+        views, nats, rng = [], [], self._rng()
+        for level in graph.levels[1:]:
+            known = known_nodes(level)
+            if known.size > MEASURED_NODES:
+                known = rng.choice(known, MEASURED_NODES, replace=False)
+            views.append(guesser.see_nodes(graph, level.depth, known))
+            nats.append(np.maximum(level.flow[known] - level.lookahead[known], 0.0))
+        learned = guesser.adapted(np.concatenate(views), np.concatenate(nats))
+        if learned is None:
+            return
+        self.network = self.optimism.network = learned
+        for level in graph.levels[-2::-1]:
+            known = known_nodes(level)
+            self.refresh(level, known)
+            graph.update(level.depth, known, self.remember)
+
     def finish(self) -> None:
         """Bring every flow up to date, after training."""
         if not self.remember:  # the policy is the network as it is now
@@ -175,10 +208,13 @@ class FlowEstimates:
 
     def refresh(self, level: Level, nodes: Int64s) -> None:
         """Let the network say again what it adds to the look-ahead of the nodes' children."""
-        if nodes.size == 0 or (self.remember and self.step < WARM_UP):
+        waits = self.remember and not self.network.trained and self.step < WARM_UP
+        if nodes.size == 0 or waits:
             return
-        cuts = promising_cuts(nodes, level.start, level.n_cuts, level.cuts, SHORTLIST)
-        residual = self.network.predict(child_inputs(self.graph, level, cuts)).reshape(-1, 2)
+        given = (nodes, level.start, level.n_cuts, level.cuts)
+        cuts, of_node = promising_cuts(*given, *self.shortlist)
+        x = self.network.see_children(self.graph, level, of_node, cuts)
+        residual = self.network.predict(x).reshape(-1, 2)
         residual *= self.optimism.share(level.depth + 1, self._rng())
         fill_residuals(nodes, level.start, level.n_cuts, cuts, residual, level.cuts)
         level.version[nodes] = self.step
@@ -187,62 +223,36 @@ class FlowEstimates:
         """Randomness that is the same whenever a step is taken up again."""
         return np.random.default_rng([self.seed, self.step])
 
-    def _standardise(self) -> None:
-        """Give the network inputs of unit spread, by the root's children."""
-        if self.graph.n_upper:
-            root = self.graph.levels[0]
-            x = child_inputs(self.graph, root, np.arange(root.n_cuts[0]))
-            deepest = np.arange(len(x)) % self.graph.problem.score.max_depth
-            x[:, LEVELS_LEFT] -= np.minimum(deepest, x[:, LEVELS_LEFT] - 1)  # all depths to come
-            self.network.standardise(torch.from_numpy(x).to(self.network.device))
-
-
-def node_inputs(graph: PartialGraph, depth: int, nodes: Int64s) -> Float32s:
-    """Network inputs [N, F] of nodes of a depth."""
-    level, levels_left = graph.levels[depth], graph.problem.score.max_depth - depth
-    lookahead = np.asarray(level.lookahead[nodes], np.float64)
-    given = (level.sums[nodes], lookahead, levels_left)
-    return network_input(*given, graph.total_mass, graph.problem.loops)
-
-
-def child_inputs(graph: PartialGraph, level: Level, cuts: Int64s) -> Float32s:
-    """Network inputs [2 N, F] of both children of some cuts [N] of a level."""
-    levels_left = graph.problem.score.max_depth - level.depth - 1
-    sums = level.cuts.sums[cuts].reshape(-1, level.sums.shape[1])
-    lookahead = level.cuts.lookahead[cuts].reshape(-1).astype(np.float64)
-    given = (sums.astype(np.float64), lookahead, levels_left)
-    return network_input(*given, graph.total_mass, graph.problem.loops)
-
 
 @njit(cache=True, nogil=True)
 def promising_cuts(
-    nodes: Int64s, start: Int64s, n_cuts: Int32s, cuts: CutTable, most: int
-) -> Int64s:
-    """Cuts with the largest look-ahead, at most so many of each node, node after node."""
-    total = 0
+    nodes: Int64s, start: Int64s, n_cuts: Int32s, cuts: CutTable, most: int, behind: float
+) -> tuple[Int64s, Int64s]:
+    """Cuts with the largest look-ahead, node after node, and the node of each.
+
+    At most so many of a node, and none that is more than ``behind`` nats behind the largest.
+    """
+    total, widest = 0, 0
     for i in range(nodes.shape[0]):
         total += min(n_cuts[nodes[i]], most)
-    out = np.empty(total, np.int64)
-    at = 0
+        widest = max(widest, n_cuts[nodes[i]])
+    out, of_node = np.empty(total, np.int64), np.empty(total, np.int64)
+    at, value = 0, np.empty(widest)
     for i in range(nodes.shape[0]):
         first, number = start[nodes[i]], n_cuts[nodes[i]]
-        if number <= most:
-            for e in range(first, first + number):
-                out[at] = e
-                at += 1
-            continue
-        value = np.empty(number)
+        lowest, taken = -math.inf, 0
         for u in range(number):
             e = first + u
             value[u] = cuts.prior[e] + cuts.lookahead[e, 0] + cuts.lookahead[e, 1]
-        lowest = np.partition(value, number - most)[number - most]
-        taken = 0
+            lowest = max(lowest, value[u] - behind)
+        if number > most:
+            lowest = max(lowest, np.partition(value[:number], number - most)[number - most])
         for u in range(number):
             if value[u] >= lowest and taken < most:
-                out[at] = first + u
+                out[at], of_node[at] = first + u, nodes[i]
                 at += 1
                 taken += 1
-    return out
+    return out[:at], of_node[:at]
 
 
 @njit(cache=True, nogil=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,55 +11,47 @@ import torch
 from torch import nn
 
 from dtgfn._support import clock
-from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn._support.arrays import Int32s
 from dtgfn._support.parallel import Runner, run_at_once
-from dtgfn.engines.gfn.fixed.drawing import Findings, draw_trees
-from dtgfn.engines.gfn.fixed.estimates import WARM_UP, FlowEstimates
-from dtgfn.engines.gfn.fixed.network import ResidualNetwork
+from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
+from dtgfn.engines.gfn.fixed.fixed_policy import FixedPolicy, affordable_scouts
+from dtgfn.engines.gfn.fixed.network import CorrectedNetwork, Learner, ResidualNetwork
 from dtgfn.engines.gfn.fixed.paths import Paths, draw_paths, follow_trees, join_paths
+from dtgfn.engines.gfn.fixed.policies import Policy
 from dtgfn.engines.gfn.fixed.residuals import draw_known_nodes, path_depths, path_residuals
 from dtgfn.engines.gfn.objectives import Residuals
-from dtgfn.engines.gfn.sampler import Draws, seeded_network
-from dtgfn.engines.rowsets.partial.best_tree import best_known_tree
+from dtgfn.engines.gfn.sampler import seeded_network
 from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph
 from dtgfn.engines.rowsets.partial.levels import known_nodes
 from dtgfn.engines.rowsets.partial.pairs import find_pairs
 from dtgfn.engines.rowsets.partial.saved import graph_arrays, restore_graph
-from dtgfn.engines.rowsets.partial.scouts import next_to_pair, send_scouts
+from dtgfn.engines.rowsets.partial.scouts import next_to_pair
 from dtgfn.engines.rowsets.problem import Problem
 from dtgfn.trees.batch import TreeBatch
-from dtgfn.trees.score import Rows, log_reward
+from dtgfn.trees.score import Rows
 
-CLOSED = 1e-3  # open mass below which nothing much is left to learn, once the network knows
 REPLAYED_NODES = 512
-SCOUTED_PAIRS = 1.5e7  # pairs of cuts that scouts may have summed in a step
-SCOUTED_CELLS = 1e8  # and cells of the table
 PATH_ROWS, FEWEST_PATHS = 20_000_000, 8  # rows that the paths of a step are sent down with
 MOST_PAIRS, FEW_PAIRS = 8, 4  # of columns that are looked at together, of all rows and of some
 PAIRED = 0.2  # of the time that training has left, for pairs of columns of one row set
 MOST_MET = 64  # row sets that paths of a step may meet in any case
-GUESSES = 3 * WARM_UP  # steps after which its guess of what is open can be held against a fit
 
 
-class FixedSampler:
-    """Flows on the graph of row sets: remembered where known, from the network elsewhere.
+class FixedSampler(FixedPolicy):
+    """A policy in fixed order in training: its network learns from the row sets that are known.
 
     With ``remember`` a child that is known counts with its own flow, and the network learns these
     flows (for objective "db"); without, the policy is the network's alone, as objectives on whole
-    trajectories need it. What explores is in ``paths.py`` and ``scouts.py``, what remembers in
-    ``estimates.py``, the residuals are in ``residuals.py``, and drawing for the user in
-    ``drawing.py``.
+    trajectories need it. A ``policy`` for all tables is what the network begins from; without one
+    it begins from nothing. The residuals are in ``residuals.py``.
     """
-
-    complete_trees = False  # trajectories end in trunks, whose tails are summed
-    knows_tree_probability = True
-    deadline = math.inf
 
     def __init__(
         self,
         problem: Problem,
         rows: Rows,
         *,
+        policy: Policy | None = None,
         hidden: tuple[int, ...] = (64, 64),
         n_scouts: int | None = None,
         exact_tails: int = 2,
@@ -73,31 +64,25 @@ class FixedSampler:
         # Where the network is the policy, a row set must look the same from all its parents.
         graph = PartialGraph(problem, exact_tails, run, root_thresholds=not remember, limits=limits)
         n_sums = problem.score.leaf.n_sums
-        network = seeded_network(lambda: ResidualNetwork(n_sums, hidden), seed).to(device)
-        self.rows = rows  # equal ones merged
-        self.n_scouts = affordable_scouts(problem) if n_scouts is None else n_scouts
+
+        def make() -> Learner:
+            if policy is None:
+                return ResidualNetwork(n_sums, hidden)
+            return CorrectedNetwork(policy, hidden)
+
+        network = seeded_network(make, seed).to(device)
+        flows = FlowEstimates(graph, network, remember=remember, seed=seed)
+        super().__init__(flows, rows, affordable_scouts(problem) if n_scouts is None else n_scouts)
         # Of a large table scouts are few, and a tree is to be met whole; pairs are not summed.
         self.large = n_scouts is None and graph.is_large and graph.tail_levels == 1
         self.paired: list[set[int]] = [set() for _ in range(graph.n_upper)]
-        self.flows = FlowEstimates(graph, network, remember=remember, seed=seed)
-        self.findings = Findings()  # of the last draw
         flow = float(graph.levels[0].flow[0])
         self.log_z = nn.Parameter(torch.tensor(flow, device=device))
 
     @property
-    def graph(self) -> PartialGraph:
-        """What is known."""
-        return self.flows.graph
-
-    @property
-    def network(self) -> ResidualNetwork:
+    def network(self) -> Learner:
         """What is learned by gradients but log Z."""
-        return self.flows.network
-
-    @property
-    def remember(self) -> bool:
-        """Whether flows are remembered."""
-        return self.flows.remember
+        return cast("Learner", self.flows.network)
 
     # Trajectories, and what is learned from them.
 
@@ -112,7 +97,7 @@ class FixedSampler:
         if self.remember:
             self.flows.restore_optimism()
             if self.n_scouts:
-                self._scout(rng)
+                self.scout(rng)
             most_new = max(self.n_scouts, 1)
             if self.large:
                 self._scout_pairs()
@@ -120,15 +105,6 @@ class FixedSampler:
         return draw_paths(
             self.flows, n_trees, rng, epsilon=epsilon, most_new=most_new, deadline=self.deadline
         )
-
-    def _scout(self, rng: np.random.Generator) -> None:
-        """Expand the children of the cuts that scouts find."""
-        frontier, passed = send_scouts(self.graph, self.n_scouts, rng)
-        for depth, nodes in enumerate(passed):
-            self.flows.touched[depth].append(nodes)
-        for depth, nodes, cuts in frontier:
-            children = self.graph.reach(depth, nodes, cuts)
-            self.flows.expand_in_time(depth + 1, np.unique(children), self.deadline)
 
     def _scout_pairs(self) -> None:
         """Look behind cuts that may help only together, at the first node nobody has done so for.
@@ -191,89 +167,6 @@ class FixedSampler:
             with torch.no_grad():
                 self.log_z.fill_(float(self.graph.levels[0].flow[0]))
 
-    # Trees.
-
-    def draw(self, n_trees: int, rng: np.random.Generator) -> Draws:
-        """Draw full trees from P_F as it is now, or without optimism where that costs."""
-        may_drop = self.remember and not self.exact
-        draws, self.findings = draw_trees(
-            self.flows, self.rows, n_trees, rng, deadline=self.deadline, may_drop=may_drop
-        )
-        return draws
-
-    def log_prob(self, trees: TreeBatch) -> Floats:
-        """Log P_F [B] of given trees, -inf for impossible ones."""
-        score = self.graph.problem.score
-        paths = follow_trees(self.flows, trees)
-        self.flows.forget_touched()
-        reward = log_reward(trees, self.rows, score)
-        with np.errstate(invalid="ignore"):
-            value = paths.log_pf + (reward - paths.log_reward) / score.temperature
-        return np.where(np.isneginf(reward) | np.isneginf(paths.log_pf), -np.inf, value)
-
-    def best_known(self) -> TreeBatch:
-        """Return the most probable tree known, a batch of one; what it passes is expanded."""
-
-        def expand(depth: int, nodes: Int64s) -> int:
-            return self.flows.expand_in_time(depth, nodes, self.deadline)
-
-        tree = best_known_tree(self.graph, expand)
-        self.flows.forget_touched()
-        return tree
-
-    # How far it is.
-
-    @property
-    def best_log_mass(self) -> float:
-        """Log R^(1/temperature) of the most probable tree known and those equivalent to it."""
-        return float(self.graph.levels[0].best[0])
-
-    def bounds(self) -> tuple[float, float]:
-        """What log Z is at least and at most, by the row sets known now."""
-        return self.graph.bounds()
-
-    @property
-    def summed_levels(self) -> int:
-        """How many of the last levels are summed."""
-        return self.graph.tail_levels
-
-    @property
-    def exact(self) -> bool:
-        """Whether every child of every node has been expanded, so that P_F is the posterior."""
-        remembered = self.remember or self.graph.n_upper == 0
-        return remembered and float(self.graph.levels[0].open[0]) == 0.0
-
-    @property
-    def full(self) -> bool:
-        """Whether there is no memory for more row sets."""
-        return self.graph.is_full
-
-    def stop_growing(self) -> None:
-        """Look at no more row sets."""
-        self.graph.limits = replace(self.graph.limits, memory=0.0)
-
-    @property
-    def finished(self) -> bool:
-        """Whether hardly a tree would pass a child nobody has expanded, proven or guessed.
-
-        An untrained network takes children nobody has expanded to be worth too little, so it is
-        not asked before it has seen a few. Where nothing is remembered, it never finishes.
-        """
-        guessed = not self.flows.optimism.dropped and float(self.graph.levels[0].open[0]) <= CLOSED
-        guessed = guessed and self.flows.step >= GUESSES
-        return self.exact or (self.remember and (guessed or self.findings.open_most <= CLOSED))
-
-    def diagnostics(self) -> dict[str, float]:
-        """How much of the graph is known."""
-        numbers = {"nodes": float(self.graph.n_nodes)}
-        if self.remember:  # else all flows are guessed, whoever expanded what
-            numbers["open"] = float(self.graph.levels[0].open[0])
-            numbers["early"] = float(self.flows.step < GUESSES and not self.exact)
-        if self.flows.optimism.dropped:
-            numbers["drawing_gain"] = self.findings.gain
-            numbers["open"] = max(numbers["open"], self.findings.found_open)
-        return numbers
-
     # Going on from elsewhere.
 
     def warm_start(self, before: FixedSampler) -> bool:
@@ -304,10 +197,3 @@ class FixedSampler:
         flows.step, flows.seed, flows.optimism.dropped = step, seed, bool(dropped)
         restore_graph(self.graph, arrays)
         flows.forget_touched()
-
-
-def affordable_scouts(problem: Problem) -> int:
-    """Scouts per step whose two children each cost about as much as the rest of a step."""
-    by_pairs = SCOUTED_PAIRS / max(problem.max_cuts, 1) ** 2
-    by_cells = SCOUTED_CELLS / max(problem.n_rows * problem.feature.size, 1)
-    return int(np.clip(min(by_pairs, by_cells), 8, 512))

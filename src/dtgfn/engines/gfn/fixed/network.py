@@ -10,39 +10,32 @@ with N their sum. The residual r is never negative, since looking ahead leaves t
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dtgfn._support.arrays import Float32s, Floats
-from dtgfn._support.compiled import njit
-from dtgfn.engines.rowsets.problem import Loops
-from dtgfn.trees.leaf_models import log_marginal, row_mass
+from dtgfn._support.arrays import Float32s, Int64s
+from dtgfn.engines.gfn.fixed.inputs import LEVELS_LEFT, N_INPUTS, child_inputs, node_inputs
+from dtgfn.engines.gfn.fixed.policies import Policy
+from dtgfn.engines.gfn.fixed.views import N_VIEW, view_children, view_nodes
+from dtgfn.engines.rowsets.partial.graph import PartialGraph
+from dtgfn.engines.rowsets.partial.levels import Level
 
-N_INPUTS = 8  # besides the sums as shares
-LEVELS_LEFT = -2  # which of them tells the levels left
 CHUNK = 65_536
+LEAST_SAID = 1e-3  # nats that a policy says at least: what it learns to be more must grow
 
 
 class ResidualNetwork(nn.Module):
     """r(x): a small perceptron; ``network_input`` gives its input."""
 
+    trained = False
     mean: Tensor
     spread: Tensor
 
     def __init__(self, n_sums: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        width = n_sums + N_INPUTS
-        for size in hidden:
-            layers += [nn.Linear(width, size), nn.SiLU()]
-            width = size
-        last = nn.Linear(width, 1)
-        nn.init.zeros_(last.weight)
-        nn.init.constant_(last.bias, -5.0)  # start from the look-ahead alone
-        self.layers = nn.Sequential(*layers, last)
+        # -5: start from the look-ahead alone.
+        self.layers = make_layers(n_sums + N_INPUTS, hidden, bias=-5.0)
         self.register_buffer("mean", torch.zeros(n_sums + N_INPUTS))
         self.register_buffer("spread", torch.ones(n_sums + N_INPUTS))
 
@@ -65,46 +58,100 @@ class ResidualNetwork(nn.Module):
 
     def predict(self, x: Float32s) -> Float32s:
         """Residuals [N] of many row sets [N, F], without gradient."""
-        with torch.no_grad():
-            parts = [
-                self(torch.from_numpy(x[i : i + CHUNK]).to(self.device)).cpu().numpy()
-                for i in range(0, len(x), CHUNK)
-            ]
-        return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+        return predict_in_parts(self, x)
+
+    def begin(self, graph: PartialGraph) -> None:
+        """Give inputs unit spread, by the root's children."""
+        x = child_inputs(graph, graph.levels[0], np.arange(graph.levels[0].n_cuts[0]))
+        deepest = np.arange(len(x)) % graph.problem.score.max_depth
+        x[:, LEVELS_LEFT] -= np.minimum(deepest, x[:, LEVELS_LEFT] - 1)  # all depths to come
+        self.standardise(torch.from_numpy(x).to(self.device))
+
+    def see_children(
+        self, graph: PartialGraph, level: Level, nodes: Int64s, cuts: Int64s
+    ) -> Float32s:
+        """Inputs of both children of cuts; ``nodes`` does not matter."""
+        return child_inputs(graph, level, cuts)
+
+    def see_nodes(self, graph: PartialGraph, depth: int, nodes: Int64s) -> Float32s:
+        """Inputs of nodes."""
+        return node_inputs(graph, depth, nodes)
 
 
-@njit(cache=True, nogil=True)
-def network_input(
-    sums: Floats,
-    lookahead: Floats,
-    levels_left: int,
-    everything: float,
-    loops: Loops,
-) -> Float32s:
-    """Describe row sets by their sums [N, K] and look-ahead [N]: float32 [N, K + N_INPUTS].
+class CorrectedNetwork(nn.Module):
+    """A policy for all tables with a perceptron that learns what it is off by on this one.
 
-    ``everything`` is the weight of all rows.
+    log(exp(r) - 1) is what the policy says it is, plus the perceptron, which begins at zero.
     """
-    n_sets, n_sums = sums.shape
-    x = np.empty((n_sets, n_sums + N_INPUTS), np.float32)
-    here = np.empty(n_sums)
-    for i in range(n_sets):
-        largest = 0.0
-        for c in range(n_sums):
-            here[c] = sums[i, c]
-            largest = max(largest, here[c])
-        n = row_mass(here, loops.leaf)
-        largest = min(largest, n)  # the commonest class, where there are classes
-        leaf = log_marginal(here, loops.leaf) / loops.temperature
-        gain, left = max(lookahead[i] - leaf, 0.0), max(-lookahead[i], 0.0)
-        for c in range(n_sums):
-            x[i, c] = here[c] / n
-        x[i, n_sums] = math.log1p(n)
-        x[i, n_sums + 1] = n / everything
-        x[i, n_sums + 2] = largest / n
-        x[i, n_sums + 3] = math.log1p(n - largest)
-        x[i, n_sums + 4] = math.log1p(max(-leaf, 0.0))
-        x[i, n_sums + 5] = math.log1p(gain)
-        x[i, n_sums + 6] = levels_left
-        x[i, n_sums + 7] = math.log1p(left)
-    return x
+
+    trained = True
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, policy: Policy, hidden: tuple[int, ...]) -> None:
+        super().__init__()
+        self.policy = policy
+        self.layers = make_layers(N_VIEW, hidden, bias=0.0)
+        self.register_buffer("mean", torch.zeros(N_VIEW))
+        self.register_buffer("spread", torch.ones(N_VIEW))
+
+    @property
+    def device(self) -> torch.device:
+        """Where it lives."""
+        return self.mean.device
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Residuals [N] of row sets by their views [N, V]."""
+        said = np.maximum(self.policy.guess(x.cpu().numpy()), LEAST_SAID)
+        before = torch.from_numpy(said + np.log(-np.expm1(-said))).to(self.device)
+        return nn.functional.softplus(
+            before + self.layers((x - self.mean) / self.spread).squeeze(-1)
+        )
+
+    def predict(self, x: Float32s) -> Float32s:
+        """Residuals [N] of many row sets [N, V], without gradient."""
+        return predict_in_parts(self, x)
+
+    def begin(self, graph: PartialGraph) -> None:
+        """Give inputs unit spread, by the root's children."""
+        root = graph.levels[0]
+        cuts = np.arange(root.n_cuts[0])
+        x = torch.from_numpy(view_children(graph, root, np.zeros_like(cuts), cuts))
+        if len(x) > 1:
+            self.mean.copy_(x.mean(dim=0))
+            self.spread.copy_(x.std(dim=0).clamp(min=0.5))  # views are tame by themselves
+
+    def see_children(
+        self, graph: PartialGraph, level: Level, nodes: Int64s, cuts: Int64s
+    ) -> Float32s:
+        """Views of both children of cuts."""
+        return view_children(graph, level, nodes, cuts)
+
+    def see_nodes(self, graph: PartialGraph, depth: int, nodes: Int64s) -> Float32s:
+        """Views of nodes; the root, whose flow is Z, has none."""
+        return view_nodes(graph, depth, nodes)
+
+
+Learner = ResidualNetwork | CorrectedNetwork
+
+
+def make_layers(width: int, hidden: tuple[int, ...], bias: float) -> nn.Sequential:
+    """Layers with SiLU between them; the last begins at a constant."""
+    layers: list[nn.Module] = []
+    for size in hidden:
+        layers += [nn.Linear(width, size), nn.SiLU()]
+        width = size
+    last = nn.Linear(width, 1)
+    nn.init.zeros_(last.weight)
+    nn.init.constant_(last.bias, bias)
+    return nn.Sequential(*layers, last)
+
+
+def predict_in_parts(network: Learner, x: Float32s) -> Float32s:
+    """Residuals [N] of described row sets [N, F], without gradient."""
+    with torch.no_grad():
+        parts = [
+            network(torch.from_numpy(x[i : i + CHUNK]).to(network.device)).cpu().numpy()
+            for i in range(0, len(x), CHUNK)
+        ]
+    return np.concatenate(parts) if parts else np.zeros(0, np.float32)

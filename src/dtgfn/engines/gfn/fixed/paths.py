@@ -17,9 +17,9 @@ import numpy as np
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.compiled import njit
 from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
+from dtgfn.engines.rowsets.draws import split_leaves
 from dtgfn.engines.rowsets.partial.cuts import IMPOSSIBLE, CutTable, find_cuts
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
-from dtgfn.engines.rowsets.tails import split_leaves
 from dtgfn.trees.batch import TreeBatch, empty_batch, stack_trees
 
 UNSEEN = -3  # nobody has expanded the row set, and the path ends here

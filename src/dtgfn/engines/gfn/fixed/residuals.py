@@ -16,6 +16,7 @@ subtrees.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 import torch
@@ -23,7 +24,8 @@ from torch import Tensor, nn
 
 from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s
 from dtgfn._support.compiled import njit
-from dtgfn.engines.gfn.fixed.estimates import FlowEstimates, child_inputs, node_inputs
+from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
+from dtgfn.engines.gfn.fixed.network import Learner
 from dtgfn.engines.gfn.fixed.paths import Paths
 from dtgfn.engines.gfn.objectives import Residuals
 from dtgfn.engines.rowsets.partial.cuts import CutTable
@@ -107,18 +109,18 @@ def draw_known_nodes(graph: PartialGraph, n_nodes: int, rng: np.random.Generator
 
 def group_residuals(flows: FlowEstimates, log_z: Tensor, groups: list[Group]) -> Tensor:
     """Return delta [U] of groups of nodes whose flows are known, one after the other."""
-    graph, device = flows.graph, log_z.device
+    graph, device, network = flows.graph, log_z.device, cast("Learner", flows.network)
     inputs, lookahead, target = [], [], []
     for depth, nodes in groups:
         level = graph.levels[depth]
-        inputs.append(node_inputs(graph, depth, nodes))
+        inputs.append(flows.network.see_nodes(graph, depth, nodes))
         lookahead.append(level.lookahead[nodes])
         if flows.remember or depth == graph.n_upper:
             target.append(torch.from_numpy(level.flow[nodes].astype(np.float32)).to(device))
         else:
             target.append(network_normaliser(flows, level, nodes))
     x, base = np.concatenate(inputs), np.concatenate(lookahead).astype(np.float32)
-    log_flow = torch.from_numpy(base).to(device) + flows.network(torch.from_numpy(x).to(device))
+    log_flow = torch.from_numpy(base).to(device) + network(torch.from_numpy(x).to(device))
     if not flows.remember:  # where the network is the policy, both have the same ceiling
         most = np.concatenate([node_ceilings(graph, *group) for group in groups])
         log_flow = torch.minimum(log_flow, torch.from_numpy(most.astype(np.float32)).to(device))
@@ -136,7 +138,8 @@ def node_ceilings(graph: PartialGraph, depth: int, nodes: Int64s) -> Floats:
 
 def network_normaliser(flows: FlowEstimates, level: Level, nodes: Int64s) -> Tensor:
     """Log N [U] with gradient through the children of each node's largest cuts."""
-    device = flows.network.device
+    network = cast("Learner", flows.network)
+    device = network.device
     width = min(TOP_CUTS, int(level.n_cuts[nodes].max(initial=0)))
     given = (nodes, level.start, level.n_cuts, level.cuts, level.stop, level.rest)
     top, rest = largest_cuts(*given, width)
@@ -144,8 +147,9 @@ def network_normaliser(flows: FlowEstimates, level: Level, nodes: Int64s) -> Ten
     if width == 0:
         return rest_part[:, 0]
     some = np.maximum(top, 0)
-    x = child_inputs(flows.graph, level, some.reshape(-1))
-    residual = flows.network(torch.from_numpy(x).to(device)).reshape(*some.shape, 2)
+    of_node = np.repeat(nodes, width)
+    x = network.see_children(flows.graph, level, of_node, some.reshape(-1))
+    residual = network(torch.from_numpy(x).to(device)).reshape(*some.shape, 2)
     log_flow = torch.from_numpy(level.cuts.lookahead[some]).to(device) + residual
     log_flow = torch.minimum(log_flow, torch.from_numpy(level.cuts.ceiling[some]).to(device))
     prior = torch.from_numpy(level.cuts.prior[some].astype(np.float32)).to(device)

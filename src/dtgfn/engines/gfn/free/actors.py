@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
+from scipy.special import logsumexp
 from torch import Tensor
 
 from dtgfn._support.arrays import Bools, Float32s, Floats, Int64s
 from dtgfn._support.compiled import njit
 from dtgfn.engines.gfn.free.mdp import STOP, GrowingTrees, Nodes, cut_range, cuts_by_feature
-from dtgfn.engines.gfn.free.policy import LeafPaths, NodeEmbeddings, Policy, View
+from dtgfn.engines.gfn.free.policy import NodeEmbeddings
+from dtgfn.engines.gfn.hooks import (
+    CHOICES,
+    ExplorationRule,
+    LeafPaths,
+    PathNetwork,
+    View,
+    hook_name,
+)
 
 N_CHANCES = 4  # stop, leaf, feature, cut
 
@@ -39,10 +49,20 @@ class Actor(Protocol):
 
 
 class TorchActor:
-    """Any policy, on any device."""
+    """Any policy, on any device; with a rule of one's own actions are drawn as that says."""
 
-    def __init__(self, policy: Policy, device: torch.device) -> None:
+    def __init__(
+        self,
+        policy: PathNetwork,
+        device: torch.device,
+        rule: ExplorationRule | None = None,
+        epsilon: float = 0.0,
+    ) -> None:
         self.policy, self.device = policy, device
+        if rule is None:
+            self._choose = [choose] * N_CHANCES
+        else:
+            self._choose = [partial(choose_by_rule, rule, name, epsilon) for name in CHOICES]
         self._embeddings = NodeEmbeddings()
         self._n_known = 0
 
@@ -57,7 +77,8 @@ class TorchActor:
         n_actions = nodes.n_actions[leaves]
         to_stop = np.stack([np.ones(len(tree), dtype=np.int64), n_actions.sum(axis=1)], axis=1)
         actions = no_actions(len(tree))
-        goes, actions.log_pf[:] = choose(_numbers(stop_logits(view)), to_stop, explore, chance[0])
+        logits = _numbers(stop_logits(view))
+        goes, actions.log_pf[:] = self._choose[0](logits, to_stop, explore, chance[0])
         going = np.flatnonzero(goes)
         if going.size:
             self._choose_splits(
@@ -77,14 +98,16 @@ class TorchActor:
     ) -> None:
         state, rule = torch.from_numpy(going).to(self.device), self.policy.rule
         logits = _numbers(view.leaf_logit.index_select(0, state))
-        slot, log_leaf = choose(logits, nodes.n_actions[leaves[going]], explore, chance[1])
+        n_actions = nodes.n_actions[leaves[going]]
+        slot, log_leaf = self._choose[1](logits, n_actions, explore, chance[1])
         node = leaves[going, slot]
         hidden = view.hidden(state, torch.from_numpy(slot).to(self.device))
         cuts = cuts_by_feature(nodes, node)
-        feature, log_feature = choose(_numbers(rule.features(hidden)), cuts, explore, chance[2])
+        logits = _numbers(rule.features(hidden))
+        feature, log_feature = self._choose[2](logits, cuts, explore, chance[2])
         logits = _numbers(rule.cuts(hidden, torch.from_numpy(feature).to(self.device)))
         valid = valid_cuts(nodes, node, feature, logits.shape[1]).astype(np.int64)
-        cut, log_cut = choose(logits, valid, explore, chance[3])
+        cut, log_cut = self._choose[3](logits, valid, explore, chance[3])
         actions.slot[going], actions.feature[going], actions.cut[going] = slot, feature, cut
         actions.log_pf[going] += log_leaf + log_feature + log_cut
 
@@ -139,6 +162,38 @@ def choose(
     log_p = np.empty(len(logits))
     choose_into(logits, n_actions, explore, chance, index, log_p)
     return index, log_p
+
+
+def choose_by_rule(
+    rule: ExplorationRule,
+    choice: str,
+    epsilon: float,
+    logits: Float32s,
+    n_actions: Int64s,
+    explore: Bools,
+    chance: Floats,
+) -> tuple[Int64s, Floats]:
+    """Draw as ``choose`` does, but by the weights of a rule of one's own."""
+    valid = n_actions > 0
+    log_p = np.where(valid, logits.astype(np.float64), -np.inf)
+    log_p -= logsumexp(log_p, axis=1, keepdims=True)
+    weight = np.asarray(rule(choice, log_p, n_actions, epsilon), dtype=np.float64)
+    if weight.shape != log_p.shape:
+        raise ValueError(
+            f"exploration={hook_name(rule)} gives weights {list(weight.shape)} at the choice of a "
+            f"{choice}; it must give one for each option, {list(log_p.shape)}."
+        )
+    total = weight.cumsum(axis=1)
+    usable = (weight >= 0).all() and not weight[~valid].any()
+    if not usable or not (np.isfinite(total[:, -1]) & (total[:, -1] > 0)).all():
+        raise ValueError(
+            f"exploration={hook_name(rule)} gives weights at the choice of a {choice} that are "
+            "negative, endless, above 0 where there is no action, or 0 everywhere."
+        )
+    below = (total <= chance[:, None] * total[:, -1:]).sum(axis=1)
+    last = valid.shape[1] - 1 - (weight[:, ::-1] > 0).argmax(axis=1)  # if rounding eats the rest
+    index = np.minimum(below, last)
+    return index, log_p[np.arange(len(index)), index]
 
 
 @njit(cache=True, nogil=True)

@@ -20,7 +20,7 @@ from dtgfn._support.arrays import Bools, Float32s, Floats, Int64s
 from dtgfn._support.compiled import INNER, njit
 from dtgfn.engines.gfn.free.actors import Actions, choose_into, no_actions
 from dtgfn.engines.gfn.free.mdp import GrowingTrees
-from dtgfn.engines.gfn.free.policy import VALUE_WIDTH, MlpPolicy
+from dtgfn.engines.gfn.free.policy import VALUE_WIDTH, MlpPolicy, PathInput, RuleHeads
 
 Layers = tuple[tuple[Float32s, ...], tuple[Float32s, ...]]
 
@@ -89,6 +89,33 @@ class CompiledActor:
         ranges = nodes.lowest, nodes.highest, nodes.n_actions
         _act(self._weights, self._known, leaves, ranges, explore, chance, actions)
         return actions
+
+
+def can_compile(policy: nn.Module) -> bool:
+    """Whether this is the MLP policy in all that it does: then its parameters say everything.
+
+    What a subclass does otherwise, other layers, hooks, or methods put in the place of its own are
+    seen by torch alone.
+    """
+    if type(policy) is not MlpPolicy:
+        return False
+    rule = policy.rule
+    linear: list[nn.Module] = [policy.leaf, policy.stop_heads, rule.feature, rule.cut]
+    for part in (policy.split, policy.token, policy.stop):
+        layers = list(part)
+        if [type(layer) for layer in layers] != [nn.Linear, nn.ReLU] * (len(layers) // 2):
+            return False
+        linear += layers[::2]
+    embeddings = [policy.paths.feature, rule.gate, rule.cut_bias]
+    owners = [(policy.paths, PathInput), (rule, RuleHeads)]
+    owners += [(part, nn.Sequential) for part in (policy.split, policy.token, policy.stop)]
+    as_built = all(type(part) is nn.Linear and part.bias is not None for part in linear)
+    as_built &= all(type(part) is nn.Embedding for part in embeddings)
+    as_built &= all(type(part) is kind for part, kind in owners)
+    parts = list(policy.modules())
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+    replaced = any(callable(value) for part in parts for value in vars(part).values() if value)
+    return as_built and not hooked and not replaced
 
 
 def _enlarge(part: Float32s, n_known: int, size: int) -> Float32s:

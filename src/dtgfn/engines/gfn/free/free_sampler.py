@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
+from dtgfn.engines.gfn.draws import Draws, draw_in_parts
 from dtgfn.engines.gfn.free.actors import (
     N_CHANCES,
     Actor,
@@ -23,17 +25,26 @@ from dtgfn.engines.gfn.free.actors import (
     stop_logits,
     valid_cuts,
 )
-from dtgfn.engines.gfn.free.compiled import CompiledActor, one_blas_thread
+from dtgfn.engines.gfn.free.compiled import CompiledActor, can_compile, one_blas_thread
 from dtgfn.engines.gfn.free.mdp import STOP, GrowingTrees, Nodes, cuts_by_feature, make_table
-from dtgfn.engines.gfn.free.policy import ARCHITECTURES, MlpPolicy, Policy, Sizes
+from dtgfn.engines.gfn.free.policy import ARCHITECTURES, MlpPolicy, check_network
 from dtgfn.engines.gfn.free.trajectories import (
     FreeTrajectories,
     complete_trajectories,
     retrace,
     take_step,
 )
-from dtgfn.engines.gfn.objectives import Residuals, join_residuals
-from dtgfn.engines.gfn.sampler import Draws, draw_in_parts, seeded_network
+from dtgfn.engines.gfn.hooks import (
+    ActionRule,
+    ExplorationRule,
+    NetworkFactory,
+    PathNetwork,
+    Residuals,
+    Sizes,
+    hook_name,
+)
+from dtgfn.engines.gfn.objectives import join_residuals
+from dtgfn.engines.gfn.sampler import seeded_network
 from dtgfn.trees.batch import TreeBatch, empty_batch
 from dtgfn.trees.score import Rows, Score, log_likelihood, log_reward
 
@@ -51,8 +62,16 @@ class FreeSampler:
         The target is R^(1/temperature).
     hidden : sequence of int
         Widths of the hidden layers of both networks.
-    architecture : {"mlp", "set_transformer"}
+    architecture : {"mlp", "set_transformer"} or NetworkFactory
         See ``policy.py``.
+    policy : PathNetwork or None
+        A network of one's own, of which a copy is trained; None makes one by ``architecture``.
+    exploration : ExplorationRule or None
+        Which actions ``rollout`` tries; None is a share of uniform ones.
+    allowed : ActionRule or None
+        Which features a node may be split on; None is all.
+    column : int32 [d] or None
+        Source column of each feature, which only ``allowed`` looks at; None is its own.
     row_batch : int or None
         Rows on which training rewards are estimated, drawn afresh by each ``rollout`` and
         ``retrace``: log R ~ log prior + (n / row_batch) * log likelihood of the drawn rows. The
@@ -78,12 +97,16 @@ class FreeSampler:
         score: Score,
         *,
         hidden: Sequence[int] = (256, 256, 256),
-        architecture: str = "mlp",
+        architecture: str | NetworkFactory = "mlp",
+        policy: PathNetwork | None = None,
+        exploration: ExplorationRule | None = None,
+        allowed: ActionRule | None = None,
+        column: Int32s | None = None,
         row_batch: int | None = None,
         device: str = "cpu",
         seed: int = 0,
     ) -> None:
-        if architecture not in ARCHITECTURES:
+        if not callable(architecture) and architecture not in ARCHITECTURES:
             raise ValueError(
                 f"architecture={architecture!r} is not known; give one of "
                 f"{', '.join(ARCHITECTURES)}."
@@ -93,11 +116,18 @@ class FreeSampler:
         if not hidden or min(hidden) < 1:
             raise ValueError(f"hidden={hidden!r} has no units; give at least one width above 0.")
         self.rows, self.score, self.row_batch = rows, score, row_batch
-        self.table = make_table(rows, score)
+        self.table = make_table(rows, score, column, allowed)
+        self.exploration = exploration
         self.device = torch.device(device)
         sizes = Sizes(self.table.n_features, self.table.n_cuts, self.table.path_length)
-        make = ARCHITECTURES[architecture]
-        self.network: nn.Module = seeded_network(lambda: make(sizes, hidden), seed).to(self.device)
+        make = architecture if callable(architecture) else ARCHITECTURES[architecture]
+        given = copy.deepcopy(policy) if policy is not None else None
+        made = seeded_network(lambda: make(sizes, hidden), seed) if given is None else given
+        if not isinstance(made, nn.Module):
+            raise ValueError(f"{hook_name(made)} is no torch module; a policy must be one.")
+        self.network: nn.Module = made.to(self.device)
+        if given is not None or callable(architecture):
+            check_network(self._policy, sizes)
         stop_at_once = float(log_reward(empty_batch(1, 1), self.table.rows, score)[0])
         self.log_z = nn.Parameter(
             torch.tensor(stop_at_once / score.temperature, dtype=torch.float64, device=self.device)
@@ -106,12 +136,18 @@ class FreeSampler:
     def rollout(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> FreeTrajectories:
         """Draw trajectories from P_F.
 
-        A share ``epsilon`` of the actions is uniform over stop and all valid (leaf, feature, cut).
+        A share ``epsilon`` of the actions is uniform over stop and all valid (leaf, feature, cut),
+        unless a rule of one's own explores.
         """
+        return self._grow(n_trees, epsilon, rng, self.exploration)
+
+    def _grow(
+        self, n_trees: int, epsilon: float, rng: np.random.Generator, rule: ExplorationRule | None
+    ) -> FreeTrajectories:
         growing = GrowingTrees(self.table, n_trees)
         steps, log_pf = [], np.zeros(n_trees)
         tree = np.arange(n_trees)
-        actor = self._actor()
+        actor = self._actor(rule, epsilon)
         with one_blas_thread():
             while tree.size:
                 explore = rng.random(len(tree)) < epsilon
@@ -164,7 +200,7 @@ class FreeSampler:
         """Draw trees from P_F as it is now, some at a time as long as there is time."""
 
         def draw(size: int) -> Draws:
-            return _without_nodes(self.rollout(size, 0.0, rng))
+            return _without_nodes(self._grow(size, 0.0, rng, None))
 
         return draw_in_parts(draw, n_trees, DRAWN_AT_ONCE, self.deadline)
 
@@ -178,6 +214,9 @@ class FreeSampler:
 
     def best_known(self) -> None:
         """Nothing is known beyond the trees drawn."""
+
+    def most_probable(self, n_trees: int) -> None:
+        """Nor is there a graph to rank trees on."""
 
     def log_prob(self, trees: TreeBatch) -> Floats:
         """Nan [B]: many trajectories lead to a tree, and nobody sums over them."""
@@ -220,14 +259,15 @@ class FreeSampler:
         """Take back what ``memory`` gave: nothing."""
 
     @property
-    def _policy(self) -> Policy:
+    def _policy(self) -> PathNetwork:
         return self.network  # type: ignore[return-value]
 
-    def _actor(self) -> Actor:
-        # The compiled actor knows the parameters alone: what a subclass does otherwise, only torch.
-        if type(self._policy) is MlpPolicy and self.device.type == "cpu":
-            return CompiledActor(self._policy)
-        return TorchActor(self._policy, self.device)
+    def _actor(self, rule: ExplorationRule | None = None, epsilon: float = 0.0) -> Actor:
+        policy = self.network
+        if rule is None and self.device.type == "cpu" and can_compile(policy):
+            assert isinstance(policy, MlpPolicy)
+            return CompiledActor(policy)
+        return TorchActor(self._policy, self.device, rule, epsilon)
 
     def _log_pf(self, trajectories: FreeTrajectories) -> tuple[Tensor, Tensor]:
         """Return log P_F of each action and c(s) of each state [S], with gradient."""

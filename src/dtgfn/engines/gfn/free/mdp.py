@@ -5,7 +5,8 @@ highest code of feature f among them the valid actions are::
 
     stop,  or  split (l, f, j)  with  lo <= j < hi  and  depth(l) < max_depth
 
-so at least one training row goes to each side. All trees of a batch are at the same step: after k
+so at least one training row goes to each side; a rule of one's own (``hooks.ActionRule``) may take
+features away. All trees of a batch are at the same step: after k
 splits each one that still grows has k + 1 leaves.
 """
 
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from dtgfn._support.arrays import Codes, Floats, Int32s, Int64s
 from dtgfn._support.compiled import INNER, njit
+from dtgfn.engines.gfn.hooks import ActionRule, NodePaths, hook_name
 from dtgfn.trees.batch import LEAF, TreeBatch, empty_batch
 from dtgfn.trees.leaf_models import add_row
 from dtgfn.trees.score import Rows, Score, leaf_log_marginal, merge_rows
@@ -48,12 +50,14 @@ class Nodes(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """What growing a tree needs to know: distinct training rows, score and size of the grid."""
+    """What growing a tree needs: distinct training rows, score, grid, and what is allowed."""
 
     rows: Rows
     score: Score
     n_codes: Int32s  # [d] largest code of each feature
     leaf: Any  # the leaf model's numbers for compiled code
+    column: Int32s  # [d] source column of each feature
+    allowed: ActionRule | None = None
 
     @property
     def n_features(self) -> int:
@@ -71,11 +75,19 @@ class Table:
         return max(min(self.score.max_depth, len(self.rows.target) - 1), 1)
 
 
-def make_table(rows: Rows, score: Score) -> Table:
+def make_table(
+    rows: Rows, score: Score, column: Int32s | None = None, allowed: ActionRule | None = None
+) -> Table:
     """Merge equal rows and measure the codes."""
+    if allowed is not None and score.uniform_rules:
+        raise ValueError(
+            f"allowed={hook_name(allowed)} takes actions away, but under this prior the cost of a "
+            "split depends on how many there are; give a split_penalty that does not, or no rule."
+        )
     merged = merge_rows(rows)
     n_codes = merged.codes.max(axis=0, initial=0).astype(np.int32)
-    return Table(merged, score, n_codes, score.leaf.terms(merged.weight))
+    column = np.arange(len(n_codes), dtype=np.int32) if column is None else column
+    return Table(merged, score, n_codes, score.leaf.terms(merged.weight), column, allowed)
 
 
 class GrowingTrees:
@@ -92,6 +104,7 @@ class GrowingTrees:
         self.n_parents = np.zeros(n_trees, dtype=np.int64)  # splits that can be undone
         self._pool = _empty_nodes(table, max(8 * n_trees, 64))
         _plant(table, self._pool, n_trees)
+        keep_to_rule(table, self.nodes, 0)
 
     @property
     def nodes(self) -> Nodes:
@@ -117,6 +130,7 @@ class GrowingTrees:
         new = np.arange(self.n_nodes, self.n_nodes + 2 * len(trees))
         self.n_nodes += len(new)
         self.n_splits += 1
+        keep_to_rule(self.table, self.nodes, self.n_nodes - len(new))
         return new
 
     def _reserve(self, n_new: int) -> None:
@@ -273,6 +287,42 @@ def _look(
     if may_split:
         for f in range(codes.shape[1]):
             pool.n_actions[node] += np.int64(highest[f]) - np.int64(lowest[f])
+
+
+def keep_to_rule(table: Table, nodes: Nodes, first: int) -> None:
+    """Take away what a rule of one's own forbids of the nodes from ``first`` on.
+
+    Their range of codes is then empty: masks, policies and retraced trees all go by that.
+    """
+    rule, new = table.allowed, slice(first, None)
+    if rule is None or first == len(nodes.tree):
+        return
+    may = np.asarray(rule(node_paths(table, nodes, new)))
+    wanted = nodes.highest[new].shape
+    if may.shape != wanted or may.dtype != np.bool_:
+        raise ValueError(
+            f"allowed={hook_name(rule)} gives {may.dtype} {list(may.shape)}; it must give bool "
+            f"{list(wanted)}, a row a node and a column a feature."
+        )
+    nodes.highest[new] = np.where(may, nodes.highest[new], nodes.lowest[new])
+    left = (nodes.highest[new].astype(np.int64) - nodes.lowest[new]).sum(axis=1)
+    nodes.n_actions[new] = np.where(nodes.n_actions[new] > 0, left, 0)
+
+
+def node_paths(table: Table, nodes: Nodes, which: slice) -> NodePaths:
+    """Return the splits above some nodes in whole numbers."""
+    feature = nodes.path_feature[which] - 1
+    scaled, side = nodes.path_value[which, :, 0], nodes.path_value[which, :, 1]
+    n_codes = table.n_codes[np.maximum(feature, 0)] + 1
+    cut = np.rint((scaled.astype(np.float64) + 1.0) / 2.0 * n_codes).astype(np.int64) - 1
+    there = feature >= 0
+    return NodePaths(
+        feature,
+        np.where(there, cut, -1),
+        side.astype(np.int64),
+        nodes.depth[which],
+        table.column,
+    )
 
 
 def cuts_by_feature(nodes: Nodes, node: Int64s) -> Int64s:

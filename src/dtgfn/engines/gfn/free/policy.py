@@ -21,68 +21,19 @@ going on. g and c are two outputs of one network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from dtgfn.engines.gfn.hooks import LeafPaths, NetworkFactory, PathNetwork, Sizes, View, hook_name
+
 FEATURE_WIDTH = 16  # of the embedding of a split's feature, at most
 VALUE_WIDTH = 3  # threshold, side, present
 TOKEN_WIDTH = 64  # of what a leaf adds to the summary of a state
 N_HEADS, N_LAYERS = 4, 2  # of the set transformer
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What the shapes of a policy depend on."""
-
-    n_features: int
-    n_cuts: int
-    path_length: int
-
-
-@dataclass(frozen=True)
-class LeafPaths:
-    """Root-to-leaf paths of M nodes, padded to D entries.
-
-    Attributes
-    ----------
-    feature : int64 [M, D]
-        1 + feature of each split, 0 where there is none.
-    value : float32 [M, D, 3]
-        Scaled threshold, side (-1 left, 1 right), present (0 or 1).
-    is_open : bool [M]
-        Which nodes have a valid split: only they need a split network.
-
-    """
-
-    feature: Tensor
-    value: Tensor
-    is_open: Tensor
-
-
-@dataclass(frozen=True)
-class View:
-    """What the policy says about S states.
-
-    Attributes
-    ----------
-    stop_logit, log_gain : [S]
-        g and c of the state.
-    leaf_logit : [S, L]
-        Logit of each leaf, whatever its mask.
-    hidden : function (state [A], slot [A]) -> [A, H]
-        What feature and threshold of a leaf follow from.
-
-    """
-
-    stop_logit: Tensor
-    log_gain: Tensor
-    leaf_logit: Tensor
-    hidden: Callable[[Tensor, Tensor], Tensor]
 
 
 class PathInput(nn.Module):
@@ -209,11 +160,54 @@ class SetPolicy(nn.Module):
         )
 
 
-Policy = MlpPolicy | SetPolicy
-ARCHITECTURES: dict[str, Callable[[Sizes, Sequence[int]], Policy]] = {
+ARCHITECTURES: dict[str, NetworkFactory] = {
     "mlp": MlpPolicy,
     "set_transformer": SetPolicy,
 }
+
+
+def check_network(policy: PathNetwork, sizes: Sizes) -> None:
+    """Rehearse a policy of one's own on three nodes and two states; refuse what does not fit."""
+    name = hook_name(policy)
+    try:
+        found = rehearse(policy, sizes)
+    except (RuntimeError, IndexError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"policy {name} does not fit this table, of {sizes}: {str(error).splitlines()[0]} "
+            "(see dtgfn.engines.PathNetwork)."
+        ) from error
+    for part, (tensor, wanted) in found.items():
+        if tuple(tensor.shape) != wanted:
+            raise ValueError(
+                f"policy {name} does not fit this table: {part} gives {list(tensor.shape)} where "
+                f"{list(wanted)} is needed (see dtgfn.engines.PathNetwork)."
+            )
+
+
+def rehearse(policy: PathNetwork, sizes: Sizes) -> dict[str, tuple[Tensor, tuple[int, ...]]]:
+    """Return what each part of a policy gives, and of which shape that should be."""
+    d, t, length = sizes.n_features, sizes.n_cuts, sizes.path_length
+    device = next(policy.parameters()).device  # type: ignore[attr-defined]
+    feature = torch.zeros(3, length, dtype=torch.int64, device=device)
+    value = torch.zeros(3, length, 3, device=device)
+    feature[1:, 0], value[1:, 0, 2] = 1, 1.0
+    value[1, 0, 1], value[2, 0, 1] = -1.0, 1.0
+    is_open = torch.tensor([True, False, True], device=device)
+    leaves = torch.tensor([[0, -1], [1, 2]], device=device)
+    state, slot = torch.tensor([1, 0], device=device), torch.tensor([1, 0], device=device)
+    with torch.no_grad():
+        known = policy.embed(LeafPaths(feature, value, is_open))
+        if not isinstance(known, tuple) or not all(len(part) == 3 for part in known):
+            raise TypeError("embed must give a tuple of tensors with a row for each node")
+        view = policy.view(known, leaves)
+        hidden = view.hidden(state, slot)
+        return {
+            "view's stop_logit": (view.stop_logit, (2,)),
+            "view's log_gain": (view.log_gain, (2,)),
+            "view's leaf_logit": (view.leaf_logit, (2, 2)),
+            "rule.features": (policy.rule.features(hidden), (2, d)),
+            "rule.cuts": (policy.rule.cuts(hidden, torch.zeros_like(state)), (2, t)),
+        }
 
 
 class NodeEmbeddings:

@@ -188,7 +188,8 @@ def _check_splits(
     first, end = cut_range(growing.nodes, node, feature)
     if ((cut < first) | (cut >= end) | (growing.nodes.n_actions[node] == 0)).any():
         raise ValueError(
-            "a tree has a split below max_depth or one that sends no training row to one side"
+            "a tree has a split below max_depth, one that sends no training row to one side, "
+            "or one that is not allowed"
         )
 
 
