@@ -225,7 +225,7 @@ def test_on_a_larger_table_trees_are_those_of_the_exact_engine(twigs, columns):
         table, of_numbers(number, weight), fixed(variance), moves=Moves(twigs, columns), seed=2
     )
     chain.forest.numbers[[NOISE, VARIANCE]] = noise, variance
-    drawn, fit = run(chain, 20_000)
+    drawn, fit = run(chain, 10_000)
     size = np.array([n_splits(tree) for tree in drawn])
     share = np.array(truth.size_probability)
     common = np.flatnonzero(share > 0.005)

@@ -66,4 +66,6 @@ def write_tables(folder):
     normal.to_csv(folder / "normal.csv", index=False)
     codes = frame.assign(zip=np.where(chance > 0.5, "01067", "80331"), id=range(n))
     codes.to_csv(folder / "codes.txt", index=False, sep=";")
+    told = "column,meaning,unit,categories\nage,age at entry,years,\ny,answer,,yes=agreed\n"
+    (folder / "dictionary.csv").write_text(told, encoding="utf-8")
     return frame

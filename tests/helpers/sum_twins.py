@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 from dtgfn.engines.sums import setup
 from dtgfn.engines.sums.chain import SumChain, make_workspace, start_chain
+from dtgfn.engines.sums.lines import LineTable, no_lines
 from dtgfn.engines.sums.node_choice import SumTable
 from dtgfn.engines.sums.scales import NUMBERS, Prior, Target
 from dtgfn.engines.sums.sweep import Forest, Moves, Workspace
@@ -213,9 +214,11 @@ def make_stepped(
     n_sums: int = 1,
     n_summed: int = 1,
     seed: int = 0,
+    lines: LineTable | None = None,
 ) -> Stepped:
     """Return a chain that starts from trees without splits."""
-    shared = setup.make_moves(table, target, prior, n_sums, n_summed, moves)
+    lines = no_lines() if lines is None else lines
+    shared = setup.make_moves(table, target, prior, lines, n_sums, n_summed, moves)
     return Stepped(start_chain(shared, seed), make_workspace(shared))
 
 

@@ -13,8 +13,8 @@ import torch
 from enumeration import Case, Enumeration, to_batch
 from torch import nn
 
+from dtgfn.engines.gfn.draws import Draws
 from dtgfn.engines.gfn.objectives import Residuals, join_residuals
-from dtgfn.engines.gfn.sampler import Draws
 from dtgfn.trees.batch import TreeBatch, canonical_keys
 
 torch.set_num_threads(1)  # these networks are too small to share

@@ -14,10 +14,14 @@ def examples(n: int, **options: Any) -> settings:
 
 
 def long_but(quick: Collection[Any], values: Iterable[Any]) -> list[Any]:
-    """Give values to parametrise by, of which all but the quick ones are marked as long."""
+    """Give values to parametrise by, of which all but the quick ones are marked as long.
+
+    A tuple stands for several arguments.
+    """
     values = list(values)
     assert all(value in values for value in quick), f"not all of {quick} are in {values}"
-    return [v if v in quick else pytest.param(v, marks=pytest.mark.long) for v in values]
+    rows = [(v, v if isinstance(v, tuple) else (v,)) for v in values]
+    return [v if v in quick else pytest.param(*row, marks=pytest.mark.long) for v, row in rows]
 
 
 def diagonal(*axes: Iterable[Any]) -> list[Any]:

@@ -38,7 +38,7 @@ def cases(draw):
         labels,
         2,
         weight,
-        max_depth=draw(st.sampled_from([0, 1, 2])),
+        max_depth=draw(st.sampled_from([0, 1, 2, 3])),
         split_penalty=draw(st.sampled_from([0.0, 1.5, "mdl", "bcart"])),
         temperature=draw(st.sampled_from([1.0, 2.0])),
     )
@@ -68,7 +68,7 @@ def test_exact_trees_come_in_the_order_of_their_mass(case):
         assert n == wanted if wanted <= len(found) else n is None
 
 
-@examples(25)
+@examples(12)
 @given(cases(), st.sampled_from([infer_smc, infer_mcmc]))
 def test_samplers_weigh_what_they_drew_by_class(case, engine):
     truth, sampled = Enumeration(case), run(engine, case)

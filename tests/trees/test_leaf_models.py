@@ -186,6 +186,7 @@ def poisson(shape=1.0):
     return CustomLeaf(2, 1, *functions, numbers=(shape, 1.0))
 
 
+@pytest.mark.long  # compiles every loop for this leaf; its quick relative is below
 def test_a_leaf_model_of_ones_own_works(counts):
     X, y = counts
     settings = {"leaf": poisson(), "max_depth": 2, "n_thresholds": 3, "random_state": 0}

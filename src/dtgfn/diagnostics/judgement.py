@@ -7,12 +7,12 @@ answer say, and everything together.
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from dtgfn._support.callers import levels_to_caller
 from dtgfn.diagnostics.exact_distance import Comparison, compare
 from dtgfn.diagnostics.sampler_checks import (
     MOST_ERROR,
@@ -112,14 +112,6 @@ def warn_if_untrustworthy(posterior: TreePosterior, *, stacklevel: int | None = 
             UntrustworthyFit,
             stacklevel=levels_to_caller() if stacklevel is None else stacklevel,
         )
-
-
-def levels_to_caller() -> int:
-    """How many frames up, seen from the caller, the first one outside of this package is."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("dtgfn."):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def verdict(posterior: Posterior, exact: TreePosterior | None = None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from dtgfn.diagnostics.sampler_checks import Level, TrustItem, at_least, at_most
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.sum_prediction import SumPredictor
 from dtgfn.trees.leaf_models import NormalLeaf
+from dtgfn.trees.left_out_rows import LeftOutRows
 
 GOOD_R_HAT, MOST_R_HAT = 1.1, 1.5
 GOOD_DRAWS, LEAST_DRAWS = 100, 20
@@ -65,8 +66,11 @@ def clearly_disagree(posterior: SumPosterior) -> bool:
 def chain_distance(posterior: SumPosterior) -> float:
     """Standard deviation of a prediction over chains, on average over training rows.
 
-    Of class probabilities; of numbers in tenths of the noise's standard deviation.
+    Of class probabilities; of numbers in tenths of the noise's standard deviation. Not known (nan)
+    of a model that was saved without its training rows.
     """
+    if isinstance(posterior.rows, LeftOutRows):
+        return math.nan
     rows = posterior.rows.codes
     some = np.unique(np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(np.int64))
     draws = SumPredictor(posterior).draws(rows[some])
@@ -110,6 +114,8 @@ def sum_items(posterior: SumPosterior) -> list[TrustItem]:
     apart_text = f"{apart:.3f} of a probability"
     if isinstance(posterior.leaf, NormalLeaf):
         apart_text = f"{NOISE_APART * apart:.2f} of the noise"
+    if math.isnan(apart):
+        apart_text = "not known"
     return [
         TrustItem(
             "r_hat",
@@ -126,7 +132,7 @@ def sum_items(posterior: SumPosterior) -> list[TrustItem]:
         TrustItem(
             "apart",
             "Distance of the chains",
-            apart,
+            known(apart),
             None,
             apart_text,
             at_most(apart, GOOD_APART, MOST_APART),

@@ -8,8 +8,9 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.compiled import njit
-from dtgfn.trees.batch import TreeBatch, node_sums
+from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, outputs_of, row_mass
+from dtgfn.trees.left_out_rows import sums_at_nodes
 from dtgfn.trees.score import Rows
 
 
@@ -30,7 +31,7 @@ class Nodes(NamedTuple):
 
 def node_values(trees: TreeBatch, rows: Rows, leaf: LeafModel) -> Nodes:
     """Ask the leaf model about every node of trees [B]."""
-    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, leaf)
+    sums = sums_at_nodes(trees, rows, leaf)
     flat, terms = sums.reshape(-1, leaf.n_sums), leaf.terms()
     outputs: Floats = np.empty((*sums.shape[:2], leaf.n_outputs))
     outputs_of(flat, terms, outputs.reshape(-1, leaf.n_outputs))

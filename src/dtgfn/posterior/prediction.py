@@ -17,9 +17,10 @@ from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import as_codes
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import ModelAverage, TreePosterior
-from dtgfn.trees.batch import TreeBatch, distinct_trees, node_sums
+from dtgfn.trees.batch import TreeBatch, distinct_trees
 from dtgfn.trees.flat_trees import FlatTrees, WeightedTrees, average, flatten, leaf_sums
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, outputs_of
+from dtgfn.trees.left_out_rows import LeftOutRows, sums_at_leaves, sums_at_nodes
 from dtgfn.trees.score import Rows, Score
 
 WEIGHTINGS = ("uniform", "importance", "posterior")
@@ -76,6 +77,9 @@ def count_trees(
     """Find the distinct trees among draws [B] and count the training rows in their leaves."""
     first, member = distinct_trees(trees)
     flat = flatten(trees[first])
+    if isinstance(rows, LeftOutRows):
+        known = sums_at_leaves(trees[first], rows, score.leaf)
+        return CountedTrees(flat, known, member, score.leaf)
     sums = leaf_sums(flat, rows.codes, rows.target, rows.weight, score.leaf, n_jobs)
     return CountedTrees(flat, sums, member, score.leaf)
 
@@ -187,7 +191,7 @@ class Predictor:
         return average(self.drawn_trees(random_state), self._check_codes(codes), self.n_jobs)
 
     def _check_codes(self, codes: Codes) -> Codes:
-        n_features = self.posterior.rows.codes.shape[1]
+        n_features = self.posterior.n_features
         codes = as_codes(codes, n_features)
         if codes.shape[1] != n_features:
             raise ValueError(
@@ -319,7 +323,7 @@ def sharpened_outputs(outputs: Floats, sharpness: float, leaf: LeafModel) -> Flo
 
 def leaf_probabilities(trees: TreeBatch, rows: Rows, score: Score) -> Floats:
     """What every node predicts as a leaf [B, N, J], from training rows only."""
-    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)
+    sums = sums_at_nodes(trees, rows, score.leaf)
     out = np.empty((sums.shape[0] * sums.shape[1], score.leaf.n_outputs))
     outputs_of(sums.reshape(-1, sums.shape[-1]), score.leaf.terms(), out)
     return out.reshape(*sums.shape[:-1], -1)

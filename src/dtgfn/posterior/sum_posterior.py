@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dtgfn._support.arrays import Array, Codes, Floats, Int32s
 from dtgfn.data.binning import Binner, encode, rule
-from dtgfn.data.tables import as_table
+from dtgfn.data.dated_tables import as_new_table
 from dtgfn.posterior.arviz_data import inference_data
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import Rows
@@ -102,13 +102,27 @@ class SumPosterior:
         np.add.at(used, (draw, self.column[feature[draw, node]]), 1.0)
         return np.asarray(used / np.maximum(used.sum(axis=1, keepdims=True), 1.0))
 
+    @property
+    def line_spread(self) -> Floats:
+        """How far the straight lines on each column part the training rows [K, n_columns].
+
+        Standard deviations, in log odds or the target's units; 0 where there are no lines. Those of
+        a category column are added up as if they were independent.
+        """
+        squares = np.zeros((self.n_columns, self.n_draws))
+        lines = self.summed.lines
+        if lines is not None:  # scores have variance 1
+            np.add.at(squares, self.column[lines.feature], (lines.slope**2).sum(axis=1).T)
+        unit = self.leaf.scale if isinstance(self.leaf, NormalLeaf) else 1.0
+        return np.asarray(unit * np.sqrt(squares.T))
+
     def to_arviz(self) -> Any:
         """Draws as ``arviz.InferenceData``, chains by draws, for ArviZ's tables and plots.
 
         Variables are ``n_splits`` (of all trees of a draw), ``leaf_scale``, ``column_use`` (share
-        of the splits), ``sums``, what the trees add up to at each training row (in units of the
-        target's spread, or log odds, or the logs of what softmax normalises), and of numbers
-        ``noise`` (a standard deviation, in the target's units).
+        of the splits), ``line_spread`` (of straight lines), ``sums``, what trees and lines add up
+        to at each training row (in units of the target's spread, or log odds, or the logs of what
+        softmax normalises), and of numbers ``noise`` (a standard deviation, in the target's units).
 
         Returns
         -------
@@ -121,7 +135,7 @@ class SumPosterior:
         >>> posterior = infer([[1.0], [2.0], [8.0], [9.0]] * 5, [0, 0, 1, 1] * 5, ensemble="sum",
         ...                   n_summed=3, n_chains=2, n_sweeps=20, n_draws=10, random_state=0)
         >>> sorted(posterior.to_arviz().posterior.data_vars)
-        ['column_use', 'leaf_scale', 'n_splits', 'sums']
+        ['column_use', 'leaf_scale', 'line_spread', 'n_splits', 'sums']
 
         """
         summed = self.summed
@@ -131,6 +145,7 @@ class SumPosterior:
             "n_splits": summed.batch.n_splits.reshape(self.n_draws, -1).sum(axis=1),
             "leaf_scale": self.leaf_scale,
             "column_use": self.column_use,
+            "line_spread": self.line_spread,
             "sums": sums[:, :, 0] if summed.n_sums == 1 else sums,
         }
         if isinstance(self.leaf, NormalLeaf):
@@ -138,7 +153,7 @@ class SumPosterior:
         names = list(map(str, range(self.n_columns)))
         if self.binner is not None:
             names = list(self.binner.column_names)
-        dims = {"column_use": ["column"], "sums": ["row"]}
+        dims = {"column_use": ["column"], "line_spread": ["column"], "sums": ["row"]}
         if summed.n_sums > 1:
             dims["sums"].append("class")
         rows = list(range(sums.shape[1]))
@@ -162,4 +177,4 @@ class SumPosterior:
         """Codes [n, d] of a table with the training columns."""
         if self.binner is None:
             raise ValueError("This posterior was inferred from codes, so it knows no columns.")
-        return encode(self.binner, as_table(X))
+        return encode(self.binner, as_new_table(X))

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from dtgfn._support.arrays import Array, Codes, Floats, Int32s
 from dtgfn._support.checks import check_count
 from dtgfn.data.binning import Binner, encode, rule
-from dtgfn.data.tables import as_table
+from dtgfn.data.dated_tables import as_new_table
 from dtgfn.posterior.arviz_data import inference_data
 from dtgfn.posterior.known_trees import known_trees
 from dtgfn.posterior.probable_trees import ProbableTrees, probabilities
@@ -33,6 +33,7 @@ from dtgfn.trees.equivalent_cuts import (
     log_n_equivalent,
 )
 from dtgfn.trees.leaf_models import DirichletLeaf
+from dtgfn.trees.left_out_rows import cuts_alike
 from dtgfn.trees.score import Rows, Score
 from dtgfn.trees.score import log_reward as score_trees
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 ROUNDING = 1e-9  # relative, of sums over trees
 # A diagnostic: rows are merged as far as these trees tell them apart, and serve no other trees.
 GROUPED_ROWS = "grouped_rows"
+# Another: what training rows told of the best tree, in files that were written without them.
+SHARE_OF_BEST = "share_of_best"
 
 
 @runtime_checkable
@@ -76,7 +79,7 @@ class BaggedTrees(Protocol):
 class RankedTrees(Protocol):
     """Something that finds the most probable trees, drawn or not."""
 
-    def most_probable(self, n_trees: int) -> TreeBatch:
+    def most_probable(self, n_trees: int) -> TreeBatch | None:
         """Return the most probable trees, of those known, that part the rows differently."""
 
 
@@ -134,6 +137,8 @@ class TreePosterior:
         The user's label of each class.
     diagnostics, history
         What the engine says of the fit, and of its course.
+    ranked_trees : TreeBatch or None
+        The most probable trees that the ``solution`` knew, of a posterior that lives on without it.
 
     """
 
@@ -156,6 +161,7 @@ class TreePosterior:
     classes: npt.NDArray[Any] | None = None
     diagnostics: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
+    ranked_trees: TreeBatch | None = None
 
     def __repr__(self) -> str:
         return (
@@ -172,6 +178,11 @@ class TreePosterior:
     def is_exact(self) -> bool:
         """Whether the engine has summed over all trees, and knows P(y | x, D) without a sample."""
         return isinstance(self.solution, ModelAverage)
+
+    @property
+    def n_features(self) -> int:
+        """Columns of codes."""
+        return self.rows.codes.shape[1] if self.binner is None else len(self.binner.features)
 
     @property
     def is_bagged(self) -> bool:
@@ -219,7 +230,7 @@ class TreePosterior:
         """Codes [n, d] of a table with the training columns, such as ``average_outputs`` takes."""
         if self.binner is None:
             raise ValueError("This posterior was inferred from codes, so it knows no columns.")
-        return encode(self.binner, as_table(X))
+        return encode(self.binner, as_new_table(X))
 
     def to_arviz(self) -> Any:
         """Draws as ``arviz.InferenceData``, chains by draws, for ArviZ's tables and plots.
@@ -291,7 +302,7 @@ class TreePosterior:
     @cached_property
     def best_cuts(self) -> EquivalentCuts:
         """First and last cut [1, N] that parts the rows at each split of the best tree alike."""
-        return equivalent_cuts(self.best_tree, self.rows.codes)
+        return cuts_alike(self.best_tree, self.rows)
 
     @property
     def best_log_mass(self) -> float:
@@ -311,6 +322,8 @@ class TreePosterior:
 
     def _share_of_best(self) -> float:
         """Weight of the draws that are equivalent to the best tree."""
+        if SHARE_OF_BEST in self.diagnostics:
+            return float(self.diagnostics[SHARE_OF_BEST])
 
         def shapes(trees: TreeBatch) -> list[bytes]:  # a cheap test that most draws fail
             return canonical_keys(replace(trees, cut=np.zeros_like(trees.cut)))
@@ -350,12 +363,13 @@ class TreePosterior:
 
         """
         n_trees = check_count("n_trees", n_trees, "give a whole number from 1")
-        source = self.solution if isinstance(self.solution, RankedTrees) else None
+        ranked = self.ranked(n_trees)
         drawn, reward = self.trees, self.log_reward
         weight = self.weights if len(drawn) else np.zeros(0)
-        also = stack_trees([self.best_tree, *([source.most_probable(n_trees)] if source else [])])
+        also = stack_trees([self.best_tree, *([] if ranked is None else [ranked])])
         how = {"by_share": self.by_share, "middle": "given" not in self.diagnostics}
         known = known_trees(drawn, reward, weight, self.rows, self.score, also=also, **how)
+        known_all = isinstance(self.solution, RankedTrees) and self.diagnostics.get("exact") is True
         kept = slice(0, n_trees)
         return ProbableTrees(
             trees=trim(known.trees[kept]),
@@ -365,12 +379,18 @@ class TreePosterior:
             ],
             share=known.share[kept],
             log_reward=known.log_reward[kept],
-            complete=self.is_exact,
+            complete=self.is_exact or known_all,
             rows=self.rows,
             leaf=self.score.leaf,
             binner=self.binner,
             classes=self.classes if isinstance(self.score.leaf, DirichletLeaf) else None,
         )
+
+    def ranked(self, n_trees: int) -> TreeBatch | None:
+        """Return the most probable trees of what the engine knows beyond its draws, if it does."""
+        if isinstance(self.solution, RankedTrees):
+            return self.solution.most_probable(n_trees)
+        return None if self.ranked_trees is None else self.ranked_trees[:n_trees]
 
     def to_frame(self, n_trees: int = 10) -> pandas.DataFrame:
         """Return the most probable trees as a frame, one row per node.

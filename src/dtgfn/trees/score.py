@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -37,7 +37,6 @@ from dtgfn.trees.shared_sums import shared_leaf_sums
 PIECE = 3_000_000  # rows times trees that are scored at once: a tenth of a second
 SHARED = 20_000_000  # rows times trees from which on paths are shared
 SUMS_AT_ONCE = 20_000_000  # of nodes of trees, then
-SplitPenalty = str | float | tuple[str, float, float]
 
 
 @dataclass(frozen=True)
@@ -58,26 +57,6 @@ class Rows:
                 f"Rows have codes, targets and weights of the shapes {shapes[0]}, {shapes[1]} and "
                 f"{shapes[2]}; give codes [n, d], and a target and a weight for each row."
             )
-
-
-class RowsLeftOutError(ValueError):
-    """Raised by what needs training rows that a model file was written without."""
-
-
-class LeftOutRows(Rows):
-    """Training rows that a model file was written without: whoever asks for them is refused."""
-
-    def __init__(self) -> None:
-        """Hold nothing."""
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("codes", "target", "weight"):
-            raise RowsLeftOutError(
-                "This model was saved without its training rows (rows=False), which this needs; "
-                "predictions, their intervals and exports need none: for the rest save the model "
-                "with its rows."
-            )
-        return object.__getattribute__(self, name)
 
 
 def merge_rows(rows: Rows) -> Rows:
@@ -119,19 +98,80 @@ class BranchingPrior:
         return log_stop, log_split
 
 
+@runtime_checkable
+class StructurePrior(Protocol):
+    """A prior over structures of one's own; given as ``split_penalty``.
+
+    If it also has ``uniform_rules = True``, a split pays log(varying features) + log(valid cuts) on
+    top, and a node that cannot split stops for nothing, as under "bcart".
+    """
+
+    def node_terms(self, max_depth: int) -> tuple[Floats, Floats]:
+        """Log prior of a stop and of a split at depth 0..max_depth: [max_depth + 1] each."""
+
+
+@dataclass(frozen=True)
+class DepthPrior:
+    """What a prior of one's own says of each depth, as numbers: they can be kept in a file."""
+
+    log_stop: tuple[float, ...]
+    log_split: tuple[float, ...]
+    uniform_rules: bool = False
+
+    def node_terms(self, max_depth: int) -> tuple[Floats, Floats]:
+        """Log prior of a stop and of a split at depth 0..max_depth; the last stop is forced."""
+        if max_depth >= len(self.log_stop):
+            raise ValueError(
+                f"The prior was made for max_depth={len(self.log_stop) - 1}, not {max_depth}."
+            )
+        stop = (*self.log_stop[:max_depth], self.log_stop[-1])
+        return np.array(stop), np.array(self.log_split[: max_depth + 1])
+
+
+Prior = PenaltyPrior | BranchingPrior | DepthPrior
+
+
+def read_prior(own: StructurePrior, max_depth: int) -> DepthPrior:
+    """Ask a prior of one's own for its numbers; refuse what are none."""
+    name = f"split_penalty={type(own).__qualname__}"
+    terms = own.node_terms(max_depth)
+    stop_and_split = tuple(np.asarray(part, dtype=np.float64) for part in terms)
+    shapes = [part.shape for part in stop_and_split]
+    if shapes != [(max_depth + 1,)] * 2:
+        raise ValueError(
+            f"{name} gives node_terms of the shapes {shapes}; for max_depth={max_depth} it must "
+            f"give two arrays [{max_depth + 1}], of a stop and of a split."
+        )
+    stop, split = stop_and_split
+    split = np.append(split[:max_depth], 0.0)  # nobody splits there
+    numbers = np.concatenate([stop, split])
+    if not np.isfinite(numbers).all() or (numbers > 0).any():
+        raise ValueError(
+            f"{name} gives node_terms that are not finite, or above 0; give logs of numbers above "
+            "0 and at most 1."
+        )
+    uniform = bool(getattr(own, "uniform_rules", False))
+    return DepthPrior(tuple(stop.tolist()), tuple(split.tolist()), uniform)
+
+
 @dataclass(frozen=True)
 class Score:
     """Everything log R needs besides tree and rows; the target is R^(1/temperature)."""
 
     leaf: LeafModel
     max_depth: int
-    prior: PenaltyPrior | BranchingPrior
+    prior: Prior
     temperature: float = 1.0
 
     @property
     def uniform_rules(self) -> bool:
         """Whether a split also pays log(varying features) + log(valid cuts)."""
+        if isinstance(self.prior, DepthPrior):
+            return self.prior.uniform_rules
         return isinstance(self.prior, BranchingPrior)
+
+
+SplitPenalty = str | float | tuple[str, float, float] | StructurePrior
 
 
 def make_score(
@@ -155,7 +195,11 @@ def make_score(
     max_depth = check_integer("max_depth", max_depth, 0, MAX_DEPTH)
     check_range("n_thresholds", n_thresholds, 1, 65_000)
     check_range("temperature", temperature, 1e-2, 1e6)
-    prior = make_prior(split_penalty, n_features=n_features, n_thresholds=n_thresholds)
+    prior: Prior
+    if isinstance(split_penalty, StructurePrior):
+        prior = read_prior(split_penalty, max_depth)
+    else:
+        prior = make_prior(split_penalty, n_features=n_features, n_thresholds=n_thresholds)
     return Score(leaf, max_depth, prior, float(temperature))
 
 
@@ -164,8 +208,8 @@ def make_prior(
 ) -> PenaltyPrior | BranchingPrior:
     """Turn ``split_penalty`` (a name, a number, or ("bcart", base, decay)) into a prior."""
     allowed = (
-        'give "mdl", "paper", a number from 0 to 1e6, "bcart", or ("bcart", base, decay) '
-        "with 0 < base < 1 and 0 <= decay <= 1e6"
+        'give "mdl", "paper", a number from 0 to 1e6, "bcart", ("bcart", base, decay) '
+        "with 0 < base < 1 and 0 <= decay <= 1e6, or an object with node_terms"
     )
     paper = math.log(4) + math.log(max(n_features, 1))
     if isinstance(split_penalty, str):

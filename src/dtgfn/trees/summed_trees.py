@@ -1,7 +1,8 @@
 """SummedTrees: draws of sums of trees, each leaf with its own number, made to add up fast.
 
 A draw is one state of a chain: S sums of M trees (one sum for numbers and for two classes, else
-one for each class). What a draw says of a row is the sum of its leaves' numbers.
+one for each class), with straight lines beside the trees or without. What a draw says of a row is
+the sum of its leaves' numbers and of what the lines say.
 """
 
 # numba's decorators are untyped; the loops' own signatures are still checked.
@@ -21,8 +22,10 @@ from dtgfn._support.parallel import Threads
 from dtgfn.data.binning import as_codes
 from dtgfn.trees.batch import TreeBatch, trim
 from dtgfn.trees.flat_trees import NEVER, FlatTrees, flatten, reach_leaves
+from dtgfn.trees.summed_lines import SummedLines
 
 ROWS_AT_ONCE = 256
+LINES_AT_ONCE = 4
 FEW_SPLITS = 3  # of a tree whose questions are all asked at once
 
 
@@ -38,6 +41,8 @@ class SummedTrees:
         The number at each node that is a leaf; 0 elsewhere.
     n_draws, n_sums, n_summed : int
         K, S and M.
+    lines : SummedLines or None
+        What is added beside the trees.
 
     """
 
@@ -46,6 +51,7 @@ class SummedTrees:
     n_draws: int
     n_sums: int
     n_summed: int
+    lines: SummedLines | None = None
 
     def __post_init__(self) -> None:
         wanted = self.n_draws * self.n_sums * self.n_summed
@@ -53,6 +59,11 @@ class SummedTrees:
             raise ValueError(
                 f"{self.n_draws} draws of {self.n_sums} sums of {self.n_summed} trees do not go "
                 f"with {len(self.batch)} trees and values of the shape {self.value.shape}."
+            )
+        if self.lines is not None and self.lines.slope.shape[:2] != (self.n_draws, self.n_sums):
+            raise ValueError(
+                f"{self.n_draws} draws of {self.n_sums} sums do not go with slopes of the shape "
+                f"{self.lines.slope.shape}."
             )
 
 
@@ -97,6 +108,11 @@ class FastSums(NamedTuple):
         The number at each of their leaves.
     larger_owner : int64 [B]
         The sum that each of them belongs to.
+    line_feature, line_score : int32 [D], float64 [D, L]
+        Features that have a line, and what their codes stand for; some lines say nothing, so that D
+        is a multiple of ``LINES_AT_ONCE``.
+    slope : float64 [K x S, D]
+        The lines of each sum.
 
     """
 
@@ -107,6 +123,9 @@ class FastSums(NamedTuple):
     trees: FlatTrees
     value: Floats
     larger_owner: Int64s
+    line_feature: Int32s
+    line_score: Floats
+    slope: Floats
 
 
 def make_fast(summed: SummedTrees) -> FastSums:
@@ -126,6 +145,7 @@ def make_fast(summed: SummedTrees) -> FastSums:
     large = np.flatnonzero(batch.n_splits > FEW_SPLITS)
     others, numbers = batch[large], summed.value[large]
     leaf = (np.arange(numbers.shape[1])[None, :] < others.n_nodes[:, None]) & (others.feature < 0)
+    line_feature, line_score, slope = _padded_lines(summed)
     return FastSums(
         feature=feature,
         cut=cut,
@@ -134,6 +154,23 @@ def make_fast(summed: SummedTrees) -> FastSums:
         trees=flatten(others),
         value=np.ascontiguousarray(numbers[leaf]),
         larger_owner=owner[large].astype(np.int64),
+        line_feature=line_feature,
+        line_score=line_score,
+        slope=slope,
+    )
+
+
+def _padded_lines(summed: SummedTrees) -> tuple[Int32s, Floats, Floats]:
+    """Features [D], scores [D, L] and slopes [K x S, D] of the lines, and of empty ones."""
+    n_owners, lines = summed.n_draws * summed.n_sums, summed.lines
+    if lines is None:
+        return np.zeros(0, dtype=np.int32), np.zeros((0, 1)), np.zeros((n_owners, 0))
+    empty = -len(lines.feature) % LINES_AT_ONCE
+    slope = lines.slope.reshape(n_owners, -1)
+    return (
+        np.pad(lines.feature, (0, empty)),
+        np.pad(lines.score, ((0, empty), (0, 0))),
+        np.pad(slope, ((0, 0), (0, empty))),
     )
 
 
@@ -176,12 +213,32 @@ def add_small(fast: FastSums, columns: Codes, out: Floats, n: int) -> None:
             sums[i] += answer[int(x[i] > p) + 2 * int(y[i] > q) + 4 * int(z[i] > r)]
 
 
+@njit(**INNER)
+def add_lines(fast: FastSums, columns: Codes, score: Floats, out: Floats, n: int) -> None:
+    """Add the lines to out [K x S, R] for the first n rows of codes [d, R].
+
+    ``score`` [LINES_AT_ONCE, R] is room; so many lines are added in one pass over ``out``.
+    """
+    last = fast.line_score.shape[1] - 1
+    for first in range(0, fast.line_feature.shape[0], LINES_AT_ONCE):
+        for k in range(LINES_AT_ONCE):
+            table, column = fast.line_score[first + k], columns[fast.line_feature[first + k]]
+            for i in range(n):
+                score[k, i] = table[min(column[i], last)]
+        one, two, three, four = score
+        for s in range(out.shape[0]):
+            sums, slope = out[s], fast.slope[s, first : first + LINES_AT_ONCE]
+            a, b, c, d = slope[0], slope[1], slope[2], slope[3]
+            for i in range(n):
+                sums[i] += (a * one[i] + b * two[i]) + (c * three[i] + d * four[i])
+
+
 @njit(cache=True, nogil=True)
 def add_sums(fast: FastSums, codes: Codes, out: Floats, first: int, last: int) -> None:
     """Add up all trees of each sum in out [n, K x S], rows first..last-1."""
     found = np.empty(ROWS_AT_ONCE, dtype=np.uint32)
     columns = np.empty((codes.shape[1], ROWS_AT_ONCE), dtype=np.uint16)
-    sums = np.empty((out.shape[1], ROWS_AT_ONCE))
+    sums, score = np.empty((out.shape[1], ROWS_AT_ONCE)), np.empty((LINES_AT_ONCE, ROWS_AT_ONCE))
     for start in range(first, last, ROWS_AT_ONCE):
         end = min(start + ROWS_AT_ONCE, last)
         for i in range(start, end):
@@ -191,6 +248,7 @@ def add_sums(fast: FastSums, codes: Codes, out: Floats, first: int, last: int) -
             for i in range(ROWS_AT_ONCE):
                 sums[s, i] = 0.0
         add_small(fast, columns, sums, end - start)
+        add_lines(fast, columns, score, sums, end - start)
         for b in range(fast.larger_owner.shape[0]):
             reach_leaves(fast.trees, b, codes, start, end, found)
             s = fast.larger_owner[b]
@@ -205,8 +263,8 @@ def sum_draws(
     fast: FastSums, summed: SummedTrees, codes: Codes, n_jobs: int | None = None
 ) -> Floats:
     """What each draw's sums say of rows of codes [n, d] -> [n, K, S]; ``fast`` is its own."""
-    highest = int(summed.batch.feature.max(initial=-1))
-    codes = as_codes(codes, highest + 1)
+    highest = max(summed.batch.feature.max(initial=-1), fast.line_feature.max(initial=-1))
+    codes = as_codes(codes, int(highest) + 1)
     if codes.shape[1] == 0:  # no column, no question; the loops read one all the same
         codes = np.zeros((len(codes), 1), dtype=np.uint16)
     out = np.empty((len(codes), summed.n_draws * summed.n_sums))

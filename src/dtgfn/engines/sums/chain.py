@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,13 @@ import numpy as np
 from dtgfn._support import clock
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.parallel import ChunkSize, Flag
+from dtgfn.engines.sums.lines import LineTable, draw_lines, say_lines, start_lines
 from dtgfn.engines.sums.node_choice import Active, Choice, SumTable
 from dtgfn.engines.sums.row_precisions import set_class, set_numbers
 from dtgfn.engines.sums.scales import NUMBERS, Prior, Target, draw_scales
 from dtgfn.engines.sums.sweep import NOISE, VARIANCE, Forest, Moves, Workspace, draw_trees
 from dtgfn.engines.sums.tree_draw import LEAF, GrownTree, Scratch
+from dtgfn.trees.summed_lines import SummedLines
 from dtgfn.trees.summed_trees import SummedTrees, make_fast, stack_draws, sum_draws
 
 MOST_NODES = 255  # of a tree; one that would grow beyond is not accepted
@@ -32,6 +34,7 @@ class Setup:
     table: SumTable
     target: Target
     prior: Prior
+    lines: LineTable
     moves: Moves
     n_sums: int
     n_summed: int
@@ -46,13 +49,14 @@ class Setup:
 
 @dataclass
 class Draw:
-    """One state of a chain: trees [S, M, N], their leaves' values, and numbers [2]."""
+    """One state of a chain: trees [S, M, N], their leaves' values, slopes, and numbers [2]."""
 
     size: Int32s
     feature: Int32s
     cut: Int32s
     left: Int32s
     value: Floats
+    slope: Floats  # [S, D]
     numbers: Floats
     watched: Floats  # [S, W] fit at the watched rows
 
@@ -105,13 +109,14 @@ class SumChain:
         s, first, sweeps = (int(number) for number in self.position)
         if first == 0:
             self._set_precisions(s, work)
+            self._draw_lines(s, work)
         last = min(first + n_trees, setup.n_summed)
         draw_trees(forest, s, first, last, setup.moves, setup.table, work, self.rng)
         self.position[:] = s, last, sweeps
         if last == setup.n_summed:
             self.position[:] = s + 1, 0, sweeps
         if self.position[0] == setup.n_sums:
-            draw_scales(forest, setup.target, setup.prior, self.rng)
+            draw_scales(forest, setup.target, setup.prior, setup.lines, self.rng)
             self.position[:] = 0, 0, sweeps + 1
         return last - first
 
@@ -131,6 +136,14 @@ class SumChain:
             set_class(
                 forest.fit, s, target.label, target.weight, target.offset, precision, linear,
                 self.rng,
+            )  # fmt: skip
+
+    def _draw_lines(self, s: int, work: Workspace) -> None:
+        setup, forest = self.setup, self.forest
+        if len(setup.lines.feature) and self.sweeps % setup.lines.every == 0:
+            draw_lines(
+                setup.table.codes, setup.lines, forest.lines, s, forest.fit[s], work.state[0],
+                work.linear, self.rng,
             )  # fmt: skip
 
     def _trees_done(self, per_sweep: int) -> int:
@@ -158,13 +171,14 @@ def draw_of(forest: Forest, watched: Int64s) -> Draw:
         cut=forest.cut[:, :, used].copy(),
         left=forest.left[:, :, used].copy(),
         value=forest.value[:, :, used].copy(),
+        slope=forest.lines.slope.copy(),
         numbers=forest.numbers.copy(),
         watched=forest.fit[:, watched].copy(),
     )
 
 
-def stack(draws: list[Draw]) -> SummedTrees:
-    """Put draws of trees of different sizes together."""
+def stack(draws: list[Draw], table: LineTable) -> SummedTrees:
+    """Put draws of trees of different sizes together, and their lines."""
     width = max(draw.feature.shape[2] for draw in draws)
 
     def padded(name: str, fill: float) -> Any:
@@ -178,9 +192,13 @@ def stack(draws: list[Draw]) -> SummedTrees:
         )
 
     size = np.stack([draw.size for draw in draws])
-    return stack_draws(
+    trees = stack_draws(
         size, padded("feature", -1), padded("cut", 0), padded("left", -1), padded("value", 0.0)
     )
+    if not len(table.feature):
+        return trees
+    slope = np.stack([draw.slope for draw in draws])
+    return replace(trees, lines=SummedLines(table.feature, table.score, slope))
 
 
 def start_chain(setup: Setup, seed: int, most_recorded: int = MOST_RECORDED) -> SumChain:
@@ -195,6 +213,7 @@ def start_chain(setup: Setup, seed: int, most_recorded: int = MOST_RECORDED) -> 
         left=np.full(nodes, -1, dtype=np.int32),
         value=np.zeros(nodes),
         fit=np.zeros((setup.n_sums, n)),
+        lines=start_lines(setup.lines, setup.n_sums, n),
         numbers=np.zeros(2),
         counts=np.zeros((2, 2), dtype=np.int64),
     )
@@ -210,10 +229,13 @@ def watched_rows(setup: Setup) -> Int64s:
 
 def put_on(chain: SumChain, setup: Setup) -> None:
     """Let a chain go on with other rows: its trees stay, its sweeps are counted anew."""
-    draw = draw_of(chain.forest, np.empty(0, dtype=np.int64))
-    summed = stack([draw])
-    fit = sum_draws(make_fast(summed), summed, setup.table.codes, 1)[:, 0].T
-    chain.forest = chain.forest._replace(fit=np.ascontiguousarray(fit))
+    draw, codes = draw_of(chain.forest, np.empty(0, dtype=np.int64)), setup.table.codes
+    summed = stack([draw], setup.lines)
+    fit = sum_draws(make_fast(summed), summed, codes, 1)[:, 0].T
+    lines = chain.forest.lines._replace(said=np.zeros(fit.shape))
+    for slope, said in zip(lines.slope, lines.said, strict=True):
+        say_lines(codes, setup.lines, slope, said)
+    chain.forest = chain.forest._replace(fit=np.ascontiguousarray(fit), lines=lines)
     chain.setup, chain.chunk, chain.watched = setup, ChunkSize(), watched_rows(setup)
     chain.position[:] = 0
 
@@ -274,7 +296,7 @@ def memory_of(setup: Setup, n_chains: int) -> int:
     """Bytes that chains take: their fits, trees and workspaces."""
     cells = (2 * (setup.table.max_depth + 5) + 2) * setup.most_cells * 8 + most_known(setup) * 8
     nodes = setup.n_sums * setup.n_summed * most_nodes(setup) * 20
-    rows = setup.n_rows * (8 * setup.n_sums + 4 * 8 + 2 * 4)
+    rows = setup.n_rows * (16 * setup.n_sums + 4 * 8 + 2 * 4)
     return n_chains * (rows + nodes + cells)
 
 

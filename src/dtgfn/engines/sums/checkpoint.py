@@ -18,10 +18,11 @@ from dtgfn.engines.sums.settings import SumOptions
 from dtgfn.trees.batch import TreeBatch, check_trees
 
 KIND = "sums checkpoint"
-VERSION = 1
+VERSION = 2
 ROUND = 20  # sweeps of every chain from one checkpoint to the next
 TREES = ("size", "feature", "cut", "left", "value")
-STATE = ("fit", "numbers", "counts")  # of a chain, beside its trees
+STATE = ("fit", "numbers", "counts")  # of a chain, beside its trees and lines
+FLOATS = ("value", "slope", "numbers", "watched")  # of a draw
 LARGEST = 1e100  # of a leaf or a variance; what is beyond is no chain's
 
 
@@ -65,6 +66,7 @@ class Saver:
         for number, chain in enumerate(self.chains):
             state = {name: getattr(chain.forest, name) for name in TREES}
             state |= {name: getattr(chain.forest, name) for name in STATE}
+            state |= {f"lines.{k}": array for k, array in chain.forest.lines._asdict().items()}
             state |= {"position": chain.position, **_stacked(chain.draws)}
             arrays |= {f"chain{number}.{name}": array for name, array in state.items()}
         meta = {
@@ -99,7 +101,7 @@ def _stacked(draws: list[Draw]) -> dict[str, npt.NDArray[Any]]:
     stacked = {
         name: np.stack([padded(getattr(draw, name)) for draw in draws]) for name in TREES[1:]
     }
-    for name in ("size", "numbers", "watched"):
+    for name in ("size", "slope", "numbers", "watched"):
         stacked[name] = np.stack([getattr(draw, name) for draw in draws])
     return {f"draws.{name}": array for name, array in stacked.items()}
 
@@ -109,6 +111,8 @@ def restore(number: int, chain: SumChain, contents: Contents) -> None:
     arrays, forest = contents.arrays, chain.forest
     for name in (*TREES, *STATE):
         _put(getattr(forest, name), arrays[f"chain{number}.{name}"], name)
+    for name, array in forest.lines._asdict().items():
+        _put(array, arrays[f"chain{number}.lines.{name}"], name)
     _put(chain.position, arrays[f"chain{number}.position"], "position")
     n_cuts = chain.setup.table.n_codes - 1
     _check(forest.size, forest.feature, forest.cut, forest.left, n_cuts)
@@ -118,8 +122,10 @@ def restore(number: int, chain: SumChain, contents: Contents) -> None:
     limits = chain.setup.n_sums, chain.setup.n_summed, 10**12
     if (chain.position < 0).any() or (chain.position >= limits).any() or chain.interval < 1:
         raise ValueError("a chain stands nowhere")
-    numbers = np.concatenate([forest.value.ravel(), forest.fit.ravel(), forest.numbers])
-    if not (np.abs(numbers) < LARGEST).all() or (forest.numbers <= 0).any():
+    held = (forest.value, forest.fit, forest.numbers, *forest.lines)
+    numbers = np.concatenate([array.ravel() for array in held])
+    scales = np.concatenate([forest.numbers, forest.lines.scales.ravel()])
+    if not (np.abs(numbers) < LARGEST).all() or (scales <= 0).any():
         raise ValueError("a number is none, or endless")
 
 
@@ -151,17 +157,18 @@ def _draws_of(arrays: Any, prefix: str, chain: SumChain) -> list[Draw]:
     wanted = {
         "size": (count, *shape),
         **dict.fromkeys(TREES[1:], (count, *shape, width)),
+        "slope": (count, *chain.forest.lines.slope.shape),
         "numbers": (count, *chain.forest.numbers.shape),
         "watched": (count, shape[0], len(chain.watched)),
     }
     for name, expected in wanted.items():
-        kind = "f" if name in ("value", "numbers", "watched") else "i"
+        kind = "f" if name in FLOATS else "i"
         if found[name].shape != expected or found[name].dtype.kind != kind:
             raise ValueError(f"draws' {name} has the shape {found[name].shape}")
     _check(
         found["size"], found["feature"], found["cut"], found["left"], chain.setup.table.n_codes - 1
     )
-    usable = all((np.abs(found[n]) < LARGEST).all() for n in ("value", "numbers", "watched"))
+    usable = all((np.abs(found[n]) < LARGEST).all() for n in FLOATS)
     if not usable or (found["numbers"] <= 0).any():
         raise ValueError("a draw's number is none, or endless")
     return [Draw(**{name: found[name][k] for name in wanted}) for k in range(count)]

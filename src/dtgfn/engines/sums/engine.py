@@ -1,6 +1,7 @@
 """The engine of sums of trees: chains that draw every tree from its conditional posterior.
 
-f(x) = sum of M small trees; a leaf's value is Normal(0, scale^2), and scale is drawn too. The
+f(x) = sum of M small trees, and of a straight line for each feature (``lines.py``); a leaf's value
+is Normal(0, scale^2), and scale is drawn too. The
 target is normal given one precision per row (``sweep.py``), so that, given all others, a tree sees
 residuals, and what it would be worth is known in closed form (``node_choice.py``). A whole tree, or
 a whole subtree, is proposed by look-ahead and accepted so that the chain is exact
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dtgfn._support import clock
+from dtgfn._support.arrays import Bools
 from dtgfn._support.backends import advance_elsewhere
 from dtgfn._support.memory import available_memory, gigabytes
 from dtgfn._support.parallel import Deadline, count_threads, run_round_robin
@@ -50,6 +52,7 @@ def infer_sums(
     max_depth: int,
     run: Run,
     options: SumOptions | None = None,
+    has_missing: Bools | None = None,
 ) -> SumPosterior:
     """Sample sums of trees from their posterior by chains.
 
@@ -65,6 +68,8 @@ def infer_sums(
         Columns, seed, time, threads; ``n_trees`` is not used.
     options : SumOptions or None
         Number of trees, chains, sweeps and draws, and the prior.
+    has_missing : bool [F] or None
+        Features whose last code says that a number is missing; None for none.
 
     Returns
     -------
@@ -80,7 +85,7 @@ def infer_sums(
     run.progress(PREPARING, 1.0)
     # The clock starts here: compiling, on a first run, is not the problem's fault.
     deadline = Deadline(run.time_budget)
-    setup = make_setup(rows, leaf, max_depth, run.column, options)
+    setup = make_setup(rows, leaf, max_depth, run.column, options, has_missing)
     n_chains, most_recorded = plan_memory(setup, options)
     rng = np.random.default_rng(run.random_state)
     seeds = rng.integers(0, 2**63, size=options.n_chains)[:n_chains]
@@ -259,7 +264,7 @@ def collect(
         member += [number] * len(index)
     numbers = np.stack([draw.numbers for draw in picked])
     return SumPosterior(
-        summed=stack(picked),
+        summed=stack(picked, chains[0].setup.lines),
         chain=np.array(member, dtype=np.int32),
         noise=numbers[:, NOISE] if isinstance(leaf, NormalLeaf) else np.empty(0),
         leaf_scale=np.sqrt(numbers[:, VARIANCE]),

@@ -1,8 +1,8 @@
 """Noise and leaf scale of a chain, drawn after every sweep.
 
 The leaf scale has a half-t prior and is drawn given the leaves. Where classes are nearly apart, it
-and all leaves grow or shrink together slowly that way; so they are also stretched at once, which
-is accepted by the likelihood itself.
+and all leaves grow or shrink together slowly that way; so they, and the lines with them, are also
+stretched at once, which is accepted by the likelihood itself.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn._support.compiled import njit
+from dtgfn.engines.sums.lines import FREEDOM, LineTable, log_half_t
 from dtgfn.engines.sums.sweep import NOISE, VARIANCE, Forest
 from dtgfn.engines.sums.tree_draw import LEAF
 
@@ -43,7 +44,9 @@ class Prior(NamedTuple):
     fixed_noise: bool
 
 
-def draw_scales(forest: Forest, target: Target, prior: Prior, rng: np.random.Generator) -> None:
+def draw_scales(
+    forest: Forest, target: Target, prior: Prior, lines: LineTable, rng: np.random.Generator
+) -> None:
     """Draw the noise given the fit, then the leaf scale, with all leaves and given them."""
     if target.kind == NUMBERS and not prior.fixed_noise:
         squares = squares_left(forest.fit[0], target.number, target.weight, 1.0)
@@ -51,7 +54,7 @@ def draw_scales(forest: Forest, target: Target, prior: Prior, rng: np.random.Gen
         shape = prior.noise_shape + 0.5 * float(target.weight.sum())
         forest.numbers[NOISE] = rate / rng.standard_gamma(shape)
     if not prior.fixed_scale:
-        stretch_leaves(forest, target, prior, rng)
+        stretch_leaves(forest, target, prior, lines, rng)
         draw_scale(forest, prior, rng)
 
 
@@ -94,30 +97,36 @@ def log_likelihood(forest: Forest, target: Target, stretch: float) -> float:
     return -float(class_loss(forest.fit, target.label, target.weight, target.offset, stretch))
 
 
-def log_scale_prior(variance: float, prior: Prior) -> float:
-    """Log density of the leaf scale's logarithm, up to a constant: half-t, and its volume."""
-    freedom = prior.freedom
-    ratio = variance / (freedom * prior.scale**2)
-    return 0.5 * math.log(variance) - 0.5 * (freedom + 1.0) * math.log1p(ratio)
+def stretch_gain(variance: float, factor: float, scale: float, freedom: float) -> float:
+    """How much more probable a scale is, as to its half-t prior, that is so much larger."""
+    after = log_half_t(variance * factor * factor, scale, freedom)
+    return float(after - log_half_t(variance, scale, freedom))
 
 
-def stretch_leaves(forest: Forest, target: Target, prior: Prior, rng: np.random.Generator) -> None:
-    """Propose to multiply the leaf scale and every leaf by one factor, exp(Normal(0, step^2)).
+def stretch_leaves(
+    forest: Forest, target: Target, prior: Prior, lines: LineTable, rng: np.random.Generator
+) -> None:
+    """Propose to multiply scales, leaves and slopes by one factor, exp(Normal(0, step^2)).
 
-    The leaves' prior and the change of their volume cancel.
+    The prior of leaves and slopes and the change of their volume cancel.
     """
     now = log_likelihood(forest, target, 1.0)
     for step in STRETCHES:
         factor = math.exp(step * rng.standard_normal())
         variance = float(forest.numbers[VARIANCE])
         stretched = log_likelihood(forest, target, factor)
-        gain = stretched + log_scale_prior(variance * factor * factor, prior)
-        gain -= now + log_scale_prior(variance, prior)
+        common = forest.lines.scales[:, -1] if len(lines.feature) else np.empty(0)
+        gain = stretched - now
+        gain += stretch_gain(variance, factor, prior.scale, prior.freedom)
+        gain += sum(stretch_gain(v, factor, lines.scale, FREEDOM) for v in common)
         if math.log(max(rng.random(), 1e-300)) < gain:
             now = stretched
             forest.numbers[VARIANCE] = variance * factor * factor
             np.multiply(forest.value, factor, out=forest.value)
             np.multiply(forest.fit, factor, out=forest.fit)
+            forest.lines.slope[:] *= factor
+            forest.lines.said[:] *= factor
+            forest.lines.scales[:, -1] *= factor * factor
 
 
 def draw_scale(forest: Forest, prior: Prior, rng: np.random.Generator) -> None:
@@ -131,7 +140,8 @@ def draw_scale(forest: Forest, prior: Prior, rng: np.random.Generator) -> None:
         proposed = variance * math.exp(2.0 * step * rng.standard_normal())
         gain = -0.5 * count * math.log(proposed / variance)
         gain -= 0.5 * squares * (1.0 / proposed - 1.0 / variance)
-        gain += log_scale_prior(proposed, prior) - log_scale_prior(variance, prior)
+        gain += log_half_t(proposed, prior.scale, prior.freedom)
+        gain -= log_half_t(variance, prior.scale, prior.freedom)
         if math.log(max(rng.random(), 1e-300)) < gain:
             variance = proposed
     forest.numbers[VARIANCE] = variance

@@ -12,6 +12,7 @@ from dtgfn._support.checks import check_count, check_integer, check_range
 MOST_CHAINS = 256
 MOST_SUMMED = 10_000
 USUAL_SUMMED, USUAL_SUMMED_OF_NUMBERS = 50, 100
+MOST_IN_A_DRAW, FEWEST_SUMMED = 1000, 10  # trees of all classes; of one
 USUAL_DRAWS, USUAL_TREES = (40, 80), 4000  # draws, and the trees in all of them
 
 
@@ -22,7 +23,8 @@ class SumOptions:
     Attributes
     ----------
     n_summed : int or None
-        Trees in a sum, M; None is 50 for classes and 100 for numbers.
+        Trees in a sum, M; None is 100 for numbers and 50 for classes, of more than 20 classes 1000
+        over their number and at least 10.
     n_chains : int
         Chains, each from no splits.
     n_sweeps : int or None
@@ -37,6 +39,9 @@ class SumOptions:
         Standard deviation of a leaf's value, for numbers in units of the target's standard
         deviation, for classes in log odds. None draws it, from a half-t prior of 3 degrees of
         freedom with scale 1 / sqrt(M) for numbers and 2.5 / sqrt(M) for classes.
+    lines : bool
+        Whether a straight line for each column of numbers is added to the trees (a horseshoe prior
+        keeps most of them flat); there are none of more than 128 columns.
     memory_budget : float or None
         Bytes that the chains may take; None is half of what is free.
     checkpoint : str, Path or None
@@ -51,6 +56,7 @@ class SumOptions:
     n_draws: int | None = None
     tree_prior: tuple[float, float] = (0.95, 2.0)
     leaf_scale: float | None = None
+    lines: bool = True
     memory_budget: float | None = None
     checkpoint: str | Path | None = None
 
@@ -65,6 +71,8 @@ class SumOptions:
         _check_tree_prior(self.tree_prior)
         if self.leaf_scale is not None:
             check_range("leaf_scale", self.leaf_scale, 1e-9, 1e9)
+        if not isinstance(self.lines, bool):
+            raise ValueError(f"lines={self.lines!r} is neither True nor False.")
         if self.memory_budget is not None:
             check_range("memory_budget", self.memory_budget, 1.0, 1e18)
         if not isinstance(self.checkpoint, str | Path | None):
@@ -73,11 +81,17 @@ class SumOptions:
             )
 
 
-def trees_in_a_sum(options: SumOptions, of_classes: bool) -> int:
-    """What ``n_summed`` means."""
+def trees_in_a_sum(options: SumOptions, of_classes: bool, n_sums: int = 1) -> int:
+    """What ``n_summed`` means; of many classes each has fewer trees, or no sweep would end.
+
+    >>> [trees_in_a_sum(SumOptions(), True, n) for n in (1, 20, 40, 300)]
+    [50, 50, 25, 10]
+    """
     if options.n_summed is not None:
         return options.n_summed
-    return USUAL_SUMMED if of_classes else USUAL_SUMMED_OF_NUMBERS
+    if not of_classes:
+        return USUAL_SUMMED_OF_NUMBERS
+    return max(min(USUAL_SUMMED, MOST_IN_A_DRAW // n_sums), FEWEST_SUMMED)
 
 
 def sums_to_keep(options: SumOptions, n_summed: int) -> int:

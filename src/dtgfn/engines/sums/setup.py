@@ -7,8 +7,9 @@ import math
 import numpy as np
 from scipy.stats import chi2
 
-from dtgfn._support.arrays import Codes, Int32s
+from dtgfn._support.arrays import Bools, Codes, Int32s
 from dtgfn.engines.sums.chain import Setup, likely_sum
+from dtgfn.engines.sums.lines import LineTable, make_lines, no_lines
 from dtgfn.engines.sums.node_choice import SumTable
 from dtgfn.engines.sums.scales import CLASSES, NUMBERS, Prior, Target
 from dtgfn.engines.sums.settings import SumOptions, trees_in_a_sum
@@ -31,13 +32,17 @@ def make_setup(
     max_depth: int,
     column: Int32s,
     options: SumOptions,
+    has_missing: Bools | None = None,
 ) -> Setup:
     """Lay out what all chains share; features that do not vary are left out of no tree's reach."""
     table = make_table(rows.codes, column, max_depth, BranchingPrior(*options.tree_prior))
     target, n_sums = make_target(rows, leaf)
-    n_summed = trees_in_a_sum(options, target.kind == CLASSES)
+    n_summed = trees_in_a_sum(options, target.kind == CLASSES, n_sums)
     prior = make_prior(rows, target, n_summed, options.leaf_scale)
-    return make_moves(table, target, prior, n_sums, n_summed)
+    lines = no_lines()
+    if options.lines:
+        lines = make_lines(rows, column, has_missing, SPREAD[target.kind])
+    return make_moves(table, target, prior, lines, n_sums, n_summed)
 
 
 def make_table(
@@ -77,6 +82,7 @@ def make_moves(
     table: SumTable,
     target: Target,
     prior: Prior,
+    lines: LineTable,
     n_sums: int,
     n_summed: int,
     moves: Moves | None = None,
@@ -91,6 +97,7 @@ def make_moves(
         table=table,
         target=target,
         prior=prior,
+        lines=lines,
         moves=moves,
         n_sums=n_sums,
         n_summed=n_summed,

@@ -9,6 +9,7 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s
 from dtgfn._support.compiled import INNER, njit
+from dtgfn.engines.sums.lines import LineState
 from dtgfn.engines.sums.node_choice import COUNT, PRECISION, PULL, SumTable, count_precisions
 from dtgfn.engines.sums.tree_draw import LEAF, GrownTree, Scratch, locate_rows, redraw_tree
 
@@ -22,6 +23,7 @@ class Forest(NamedTuple):
     left: Int32s  # [S, M, N]
     value: Floats  # [S, M, N]
     fit: Floats  # [S, n]
+    lines: LineState
     numbers: Floats  # [2] NOISE, VARIANCE
     counts: Int64s  # [2, 2] proposals and acceptances of trees and twigs
 
@@ -41,7 +43,7 @@ class Workspace(NamedTuple):
 
     state: Floats  # [2, n] precision of each row, and precision x what one tree should be
     linear: Floats  # [n] precision x what the sum should be
-    total: Floats  # [n] what the trees drawn so far say, added up
+    total: Floats  # [n] what the lines and the trees drawn so far say, added up
     tree: GrownTree
     fresh: GrownTree
     scratch: Scratch
@@ -118,7 +120,7 @@ def draw_trees(
     fit, total = forest.fit[s], work.total
     if first == 0:
         for i in range(total.shape[0]):
-            total[i] = 0.0
+            total[i] = forest.lines.said[s, i]
         if work.scratch.known.shape[0] > 0:
             count_precisions(table, work.state[0], work.scratch.known)
     for m in range(first, last):
