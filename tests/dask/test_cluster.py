@@ -94,6 +94,7 @@ def test_a_refusal_of_a_worker_comes_back_as_it_is(client):
         DaskDTGFNClassifier(options=OPTIONS, client=client, **SMALL).fit(*frame)
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_in_the_middle_of_a_fit_changes_nothing(client, alone, monkeypatch):
     ask, asked = ClusterHistograms.histograms, []
 

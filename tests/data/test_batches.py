@@ -16,6 +16,7 @@ from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn._support.progress import silent
 from dtgfn.cli import inputs
 from dtgfn.data.binning import encode, fit_binner
+from dtgfn.data.csv_dialect import CsvDialect
 from dtgfn.data.tables import as_table, take
 
 TEXTS = [
@@ -148,7 +149,9 @@ def test_a_cell_of_a_file_is_coded_by_what_it_is(tmp_path_factory, trained, text
         with path.open("w", newline="") as stream:
             csv.writer(stream).writerows([["x0", "other"], *([cell, "k"] for cell in cells)])
         try:
-            table = inputs.read_known(str(path), None, inputs.text_columns_of(model), silent)
+            table = inputs.read_known(
+                str(path), CsvDialect(), inputs.text_columns_of(model), silent
+            )
             return encode(model.binner_, inputs.columns_for(model, table)).tolist()
         except ValueError:
             return None

@@ -23,6 +23,7 @@ from dtgfn.data.binning import (
 )
 from dtgfn.data.categories import MOST_INDICATORS
 from dtgfn.data.tables import Column, Table, as_table, take
+from dtgfn.data.thresholds import place_evenly
 
 BINNINGS = ("uniform", "quantile", "midpoint")
 HUGE = 1.7976931348623157e308
@@ -148,6 +149,15 @@ def test_uniform_puts_ties_where_min_max_scaling_puts_them(tenths, t):
 def test_uniform_over_a_range_that_overflows():
     thresholds = fitted([-HUGE, HUGE], n_thresholds=3).thresholds.tolist()
     assert thresholds == pytest.approx([-HUGE / 2, 0, HUGE / 2], abs=HUGE * 1e-15)
+
+
+def test_columns_laid_together_are_as_each_alone():
+    rng = np.random.default_rng(0)
+    ends = np.sort(rng.normal(size=(40, 2)) * 10.0 ** rng.integers(-200, 200, (40, 1)), axis=1)
+    ends[:3] = [[0.0, 5e-324], [-1.0, -1.0], [-1e308, 1.7e308]]
+    for together, pair in zip(place_evenly(ends, 9), ends, strict=True):
+        (alone,) = place_evenly(pair[None], 9)
+        assert together.tolist() == alone.tolist()
 
 
 def test_uniform_on_iris_like_numbers():

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from thoroughness import examples
 
@@ -201,6 +201,7 @@ def as_rows(source):
     st.lists(st.lists(st.integers(-50, 50), min_size=1, max_size=40), min_size=1, max_size=12),
     st.integers(2, 32),
 )
+@example([[0, 0, 0, 1, -1]], 2)  # a share ends within the heavy value
 @examples(60)
 def test_the_sketch_is_off_by_no_more_than_it_says(chunks, capacity):
     sketch = QuantileSketch(capacity)

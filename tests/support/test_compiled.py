@@ -104,7 +104,11 @@ print(compiled.what_is_happening())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
-@pytest.mark.parametrize("temporary", [True, False], ids=["temporary files", "nothing at all"])
+@pytest.mark.parametrize(
+    "temporary",
+    [True, pytest.param(False, marks=pytest.mark.long)],
+    ids=["temporary files", "nothing at all"],
+)
 def test_a_read_only_package_without_a_home_works(temporary, tmp_path):
     without_power = []
     if os.getuid() == 0:  # who may write whatever the permissions say

@@ -92,10 +92,14 @@ def test_fitting_and_mistakes_print_nothing_that_commands_a_terminal(folder, tmp
     assert all(told.returncode in (1, 2) for told in wrong)
 
 
-def test_predictions_are_data_in_a_pipe_and_text_on_a_terminal(folder):
-    line = ("predict", str(folder / "m.dtgfn"), str(folder / "t.csv"))
-    piped = dtgfn(*line).stdout
+def test_predictions_are_data_in_a_pipe(folder):
+    piped = dtgfn("predict", str(folder / "m.dtgfn"), str(folder / "t.csv")).stdout
     assert set(pd.read_csv(io.StringIO(piped))["prediction"]) == {LABEL, "n\no"}
+
+
+@pytest.mark.long
+def test_predictions_are_text_on_a_terminal(folder):
+    line = ("predict", str(folder / "m.dtgfn"), str(folder / "t.csv"))
     code, shown = on_a_terminal([*DTGFN, *line])
     assert code == 0
     assert "x1b" in shown

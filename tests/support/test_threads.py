@@ -29,3 +29,13 @@ def test_none_is_what_joblib_sees_and_the_environment_allows(
     assert count_threads(None) == none
     assert count_threads(-1) == all_cores
     assert count_threads(5) == 5
+
+
+def test_none_is_what_joblib_was_told_to_take(monkeypatch):
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 8)
+    with joblib.parallel_config(n_jobs=3):
+        assert count_threads(None) == 3
+        assert count_threads(-1) == 8
+        assert count_threads(2) == 2
+    with joblib.parallel_config("threading", n_jobs=-2):
+        assert count_threads(None) == 7

@@ -28,6 +28,7 @@ from numba.core import event
 from numba.core import types as numba_types
 
 from dtgfn._support import clock
+from dtgfn._support.progress import LOGGER
 
 compile_by: Any = numba.njit  # types of numba that say too little
 config: Any = numba_config
@@ -156,6 +157,7 @@ class _Listener(event.Listener):  # type: ignore[misc]
             return
         self.told = True
         print(f"dtgfn: {what_is_happening()}", file=sys.stderr, flush=True)
+        LOGGER.info("%s", what_is_happening())
 
 
 def what_is_happening() -> str:

@@ -33,13 +33,19 @@ GRACE = 0.5  # seconds beyond the end in which work that has nothing to show yet
 def count_threads(n_jobs: int | None) -> int:
     """Return the number of threads that ``n_jobs`` asks for.
 
-    -1 is all cores that this process may use, as its affinity and its container allow. None is the
-    same, but no more than ``OMP_NUM_THREADS`` and ``NUMBA_NUM_THREADS``, where they are set.
+    -1 is all cores that this process may use, as its affinity and its container allow. None is as
+    many as ``joblib.parallel_config`` says, else the same as -1, but no more than
+    ``OMP_NUM_THREADS`` and ``NUMBA_NUM_THREADS``, where they are set.
     """
     if n_jobs is not None and n_jobs != -1:
         return max(n_jobs, 1)
     from joblib import cpu_count
+    from joblib.parallel import LokyBackend, ThreadingBackend, get_active_backend
 
+    backend, opened_for = get_active_backend() if n_jobs is None else (None, None)
+    here = isinstance(backend, LokyBackend | ThreadingBackend)  # not jobs of a cluster
+    if here and opened_for is not None and opened_for != -1:
+        return int(opened_for) if opened_for > 0 else max(int(cpu_count()) + 1 + opened_for, 1)
     given = (os.environ.get(name, "") for name in THREAD_LIMITS) if n_jobs is None else ()
     # OpenMP's may be a list, one number for each level of nesting
     limits = [int(text) for each in given if (text := each.split(",")[0].strip()).isdigit()]

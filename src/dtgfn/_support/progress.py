@@ -1,11 +1,12 @@
-"""How long-running work tells a person how far it is."""
+"""How long-running work tells a person, and the log, how far it is."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from dtgfn._support.printable import visible
 
 PATIENCE = 0.5  # seconds before a bar appears: what is done by then needs none
 LOG_EVERY = 15.0  # seconds between the lines of a log
+LOGGER = logging.getLogger("dtgfn")  # told at the level INFO what a bar tells
 
 
 class Progress(Protocol):
@@ -33,7 +35,8 @@ def silent(stage: str, share: float | None, detail: str = "") -> None:
 def progress_bar(verbose: bool) -> Iterator[Progress]:
     """Show a bar per stage on standard error, or nothing at all.
 
-    Where standard error is no terminal, a line now and then takes the bar's place.
+    Where standard error is no terminal, a line now and then takes the bar's place. Either way the
+    logger "dtgfn" is told, if anyone listens.
 
     Examples
     --------
@@ -42,14 +45,32 @@ def progress_bar(verbose: bool) -> Iterator[Progress]:
 
     """
     if not verbose:
-        yield silent
+        yield _logged(silent)
         return
     from rich.console import Console
 
     console = Console(stderr=True)
     on_terminal = console.is_terminal and not console.is_dumb_terminal
     with _bars(console) if on_terminal else _lines() as show:
-        yield show
+        yield _logged(show)
+
+
+def _logged(show: Progress, now: Callable[[], float] = time.monotonic) -> Progress:
+    """Log every new stage at once, and how far it is now and then."""
+    if not LOGGER.isEnabledFor(logging.INFO):
+        return show
+    begun, last = now(), dict[str, Any](stage="", at=0.0)
+
+    def log(stage: str, share: float | None, detail: str = "") -> None:
+        show(stage, share, detail)
+        if stage == last["stage"] and now() - last["at"] < LOG_EVERY:
+            return
+        last.update(stage=stage, at=now())
+        done = "" if share is None else f" {share:.0%}"
+        more = f", {detail}" if detail else ""
+        LOGGER.info("%s%s after %.0f s%s", visible(stage), done, now() - begun, more)
+
+    return log
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_weights
 from dtgfn.dask.whole_numbers import exact_sum
-from dtgfn.data.tables import Column, Kind, Table, as_table, listing, take
+from dtgfn.data.tables import Column, Kind, Table, as_table, listing, take, without_order
 from dtgfn.data.targets import as_target, check_classes, check_numbers
 
 MOST_WEIGHT = 1e11  # of all rows; beyond, differences of log gammas lose their digits
@@ -72,7 +72,7 @@ def read_part(
     if not len(x):
         return None
     try:
-        table, target = as_table(x), as_target(y)
+        table, target = without_order(as_table(x)), as_target(y)
         target = check_numbers(target) if numbers else check_classes(target)
         given = check_weights(weight, table.n_rows, none_weighs=True)
     except (TypeError, ValueError) as refusal:

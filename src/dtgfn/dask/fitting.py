@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from distributed import Future
 
+from dtgfn._support.callers import levels_to_caller
 from dtgfn._support.parallel import Deadline
 from dtgfn._support.progress import Progress
 from dtgfn.dask.cluster import Cluster
@@ -19,7 +20,7 @@ from dtgfn.dask.histograms import ClusterHistograms
 from dtgfn.dask.learning import Learned, learn
 from dtgfn.dask.partitions import Partitions
 from dtgfn.data.thresholds import Binning
-from dtgfn.diagnostics.judgement import UntrustworthyFit, levels_to_caller, warn_if_untrustworthy
+from dtgfn.diagnostics.judgement import UntrustworthyFit, warn_if_untrustworthy
 from dtgfn.engines.contract import Run
 from dtgfn.engines.smc.engine import SmcOptions
 from dtgfn.engines.smc.levels import infer_levels

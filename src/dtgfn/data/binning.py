@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, cast, get_args
 
@@ -13,10 +13,28 @@ import numpy.typing as npt
 
 from dtgfn._support.arrays import Codes, Floats, Int64s
 from dtgfn._support.checks import check_integer, check_weights
-from dtgfn._support.printable import visible
 from dtgfn.data.categories import count_texts, frequent
-from dtgfn.data.tables import Column, Kind, Table, label, listing, parse_number, take
-from dtgfn.data.thresholds import HALF, NONE, TIE_RULE, Binning, place_thresholds, threshold_text
+from dtgfn.data.meanings import Meaning, coded_sides, shown_category, shown_name
+from dtgfn.data.scales import EPOCH, Scale
+from dtgfn.data.tables import (
+    Column,
+    Kind,
+    Table,
+    label,
+    listing,
+    parse_number,
+    take,
+    unordered,
+)
+from dtgfn.data.thresholds import (
+    HALF,
+    NONE,
+    TIE_RULE,
+    Binning,
+    place_evenly,
+    place_thresholds,
+    threshold_text,
+)
 
 Texts = npt.NDArray[np.object_]
 FeatureKind = Literal["number", "boolean", "category", "missing"]
@@ -33,8 +51,10 @@ class ColumnSpec:
     name: str
     kind: Kind
     thresholds: Floats  # [q] as in Feature; empty for categories
-    categories: tuple[str, ...]  # sorted; of more than 32 the frequent ones, others are unseen
+    categories: tuple[str, ...]  # sorted; of more than 64 the frequent ones, others are unseen
     has_missing: bool
+    meaning: Meaning | None = None  # for readers, see meanings.py
+    scale: Scale | None = None  # how cells that are no numbers become some
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +71,7 @@ class Feature:
     thresholds: Floats  # [q] ascending; [0.5] for what is 0 or 1; empty if constant in training
     category: str | None  # the one an indicator stands for
     has_missing: bool  # numbers, booleans: training had missing values, told apart by cut q
+    meaning: Meaning | None = None  # of the column
 
     @property
     def n_cuts(self) -> int:
@@ -66,6 +87,7 @@ class Binner:
     named: bool
     binning: Binning
     n_thresholds: int
+    target: Meaning | None = None  # what is predicted, for readers
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:
@@ -119,8 +141,8 @@ def fit_binner(
         table, weights = take(table, weights > 0), weights[weights > 0]
     if weights is not None:  # by a power of two: exact, and no sum of weights overflows
         weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
-    specs = (_fit_column(column, binning, int(n_thresholds), weights) for column in table.columns)
-    return Binner(tuple(specs), table.named, binning, int(n_thresholds))
+    specs = fit_columns(table.columns, binning, int(n_thresholds), weights)
+    return Binner(specs, table.named, binning, int(n_thresholds))
 
 
 def check_settings(binning: object, n_thresholds: object) -> None:
@@ -132,36 +154,69 @@ def check_settings(binning: object, n_thresholds: object) -> None:
     check_integer("n_thresholds", n_thresholds, 1, MAX_THRESHOLDS)
 
 
-def _fit_column(
-    column: Column, binning: Binning, n_thresholds: int, weights: Floats | None
-) -> ColumnSpec:
-    if column.kind == "category":
-        texts, mass, has_missing = count_texts(cast(Texts, column.values), weights)
-        kept = frequent(texts, mass, float(mass.sum()))
-        return ColumnSpec(column.name, column.kind, NONE, kept, has_missing)
-    values = cast(Floats, column.values)
-    present = ~np.isnan(values)
-    numbers = values[present] + 0.0  # makes 0.0 of -0.0
-    thresholds = NONE
-    if column.kind == "boolean":
-        thresholds = HALF if len(numbers) and numbers.min() < numbers.max() else NONE
-    elif len(numbers):
-        thresholds = place_thresholds(
-            numbers, binning, n_thresholds, None if weights is None else weights[present]
-        )
-    return ColumnSpec(column.name, column.kind, thresholds, (), not present.all())
+def fit_columns(
+    columns: Sequence[Column], binning: Binning, n_thresholds: int, weights: Floats | None
+) -> tuple[ColumnSpec, ...]:
+    """Learn every column, each looked at once; even thresholds are laid on all of them together."""
+    specs, even = list[ColumnSpec](), dict[int, tuple[float, float]]()
+    for index, column in enumerate(columns):
+        if column.kind == "category":
+            specs.append(_fit_categories(column, weights))
+            continue
+        values = cast(Floats, column.values)
+        absent = np.isnan(values)
+        numbers = values[~absent] + 0.0  # makes 0.0 of -0.0
+        thresholds = NONE
+        if column.kind == "boolean":
+            thresholds = HALF if len(numbers) and numbers.min() < numbers.max() else NONE
+        elif column.scale is not None and column.scale.levels:
+            ranks = np.arange(numbers.min(initial=0.0), numbers.max(initial=0.0)) + 0.5
+            steps = np.linspace(0, len(ranks) - 1, min(len(ranks), n_thresholds)).astype(np.intp)
+            thresholds = ranks[np.unique(steps)]
+        elif len(numbers) and binning == "uniform":
+            even[index] = float(numbers.min()), float(numbers.max())
+        elif len(numbers):
+            present = None if weights is None else weights[~absent]
+            thresholds = place_thresholds(numbers, binning, n_thresholds, present)
+        missing = bool(absent.any())
+        scaled = _meaning_of(column.scale), column.scale
+        specs.append(ColumnSpec(column.name, column.kind, thresholds, (), missing, *scaled))
+    if even:
+        laid = place_evenly(np.array(list(even.values())), n_thresholds)
+        for index, thresholds in zip(even, laid, strict=True):
+            specs[index] = replace(specs[index], thresholds=thresholds)
+    return tuple(specs)
+
+
+def _meaning_of(scale: Scale | None) -> Meaning | None:
+    """What the numbers of a scale are called."""
+    if scale is None:
+        return None
+    if not scale.levels:
+        return Meaning(unit=EPOCH)
+    return Meaning(categories=tuple((str(rank), text) for rank, text in enumerate(scale.levels)))
+
+
+def _fit_categories(column: Column, weights: Floats | None) -> ColumnSpec:
+    texts, mass, has_missing = count_texts(cast(Texts, column.values), weights)
+    kept = frequent(texts, mass, float(mass.sum()))
+    return ColumnSpec(column.name, column.kind, NONE, kept, has_missing)
 
 
 def _features_of(column: int, spec: ColumnSpec) -> list[Feature]:
     if spec.kind != "category":
-        return [Feature(column, spec.name, spec.kind, spec.thresholds, None, spec.has_missing)]
+        thresholds, missing, meaning = spec.thresholds, spec.has_missing, spec.meaning
+        return [Feature(column, spec.name, spec.kind, thresholds, None, missing, meaning)]
     shown = spec.categories
     if len(shown) + spec.has_missing == 2:
         shown = shown[1:]  # the first indicator would only repeat the second
     thresholds = HALF if len(spec.categories) + spec.has_missing > 1 else NONE
-    features = [Feature(column, spec.name, "category", thresholds, text, False) for text in shown]
+    features = [
+        Feature(column, spec.name, "category", thresholds, text, False, spec.meaning)
+        for text in shown
+    ]
     if spec.has_missing:
-        features.append(Feature(column, spec.name, "missing", HALF, None, False))
+        features.append(Feature(column, spec.name, "missing", HALF, None, False, spec.meaning))
     return features
 
 
@@ -241,6 +296,8 @@ def _truth(number: float | None) -> float | None:
 
 def numbers_like(spec: ColumnSpec, column: Column) -> Floats:
     """Numbers of a column that was a number or boolean in training, whatever it is now."""
+    if spec.scale != column.scale:
+        column = _in_scale(spec, column)
     bad: list[object] = []
     if column.kind == "category":
         cells = (column.values if column.cells is None else column.cells).tolist()
@@ -265,6 +322,33 @@ def numbers_like(spec: ColumnSpec, column: Column) -> Floats:
     return numbers
 
 
+def _in_scale(spec: ColumnSpec, column: Column) -> Column:
+    """Put a column on the scale that training had: levels by their names, dates as days."""
+    column = unordered(column)
+    if spec.scale is None and column.scale is not None:
+        raise ValueError(
+            f"Column {spec.name!r} holds dates, but was a number in training; give numbers."
+        )
+    if spec.scale is None or column.scale == spec.scale:
+        return column
+    texts = [None if text is None else label(text) for text in _texts_of(column)]
+    read = {text: spec.scale.number(text) for text in dict.fromkeys(texts) if text is not None}
+    odd = next((text for text, number in read.items() if number is None), None)
+    if odd is not None:
+        wanted = f"one of {listing(spec.scale.levels)}" if spec.scale.levels else "a date"
+        raise ValueError(
+            f"Column {spec.name!r} now holds {odd!r}; give {wanted}, or leave it empty."
+        )
+    numbers = [np.nan if text is None else read[text] for text in texts]
+    return Column(spec.name, "number", np.array(numbers, dtype=np.float64), scale=spec.scale)
+
+
+def _texts_of(column: Column) -> list[Any]:
+    """Cells of a column, None where missing."""
+    cells = column.values if column.cells is None else column.cells
+    return [None if cell is None or cell != cell else cell for cell in cells.tolist()]
+
+
 def _spells_infinity(text: str) -> bool:
     try:
         return math.isinf(float(text))
@@ -286,6 +370,9 @@ def category_indices(spec: ColumnSpec, column: Column) -> npt.NDArray[np.int16]:
     A text is its category.  A number, or a truth value, is the one of its text or else one that
     spells it: read alone, the cells 007 and true may come as 7 and True.
     """
+    column = unordered(column)
+    if column.scale is not None:
+        raise ValueError(f"Column {spec.name!r} holds dates, but was text in training; give text.")
     known: dict[object, int] = {text: index for index, text in enumerate(spec.categories)}
     known[None] = len(spec.categories)
     if column.cells is None and column.kind == "category":
@@ -394,14 +481,17 @@ def rule(feature: Feature, cut: int) -> tuple[str, str]:
         raise ValueError(
             f"Feature {feature.name!r} has {feature.n_cuts} cuts; there is no cut {cut}."
         )
-    name = visible(feature.name)
+    name = shown_name(feature.name, feature.meaning)
     if feature.kind == "category":
-        category = visible(str(feature.category))
+        category = shown_category(str(feature.category), feature.meaning)
         return f"{name} is not {category}", f"{name} is {category}"
     if feature.kind == "missing" or cut == len(feature.thresholds):
         return f"{name} is present", f"{name} is missing"
     too = " or missing" if feature.has_missing else ""
     if feature.kind == "boolean":
-        return f"{name} is false", f"{name} is true{too}"
+        no, yes = (shown_category(text, feature.meaning) for text in ("false", "true"))
+        return f"{name} is {no}", f"{name} is {yes}{too}"
+    if (sides := coded_sides(float(feature.thresholds[cut]), feature.meaning)) is not None:
+        return f"{name} is {sides[0]}", f"{name} is {sides[1]}{too}"
     shown = threshold_text(feature.thresholds, cut)
     return f"{name} <= {shown}", f"{name} > {shown}{too}"

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from dtgfn.data.csv_dialect import CsvDialect
 from dtgfn.data.sources import Source
-from dtgfn.data.table_files import Head, is_gzip, read_head
+from dtgfn.data.table_files import Head, is_gzip, read_head, settled
 from dtgfn.data.tables import Kind, parse_number
 
 BLOCK = 4 << 20  # bytes that are parsed at once
@@ -31,14 +32,13 @@ class NotANumberError(ValueError):
         self.place = place
 
 
-def csv_source(
-    path: Path, what: str, separator: str | None, text_columns: Collection[str]
-) -> Source:
+def csv_source(path: Path, what: str, dialect: CsvDialect, text_columns: Collection[str]) -> Source:
     """Read a CSV file; a column is what its first thousand rows are, until another cell comes.
 
     Then it becomes text from the first row on, so that it is what it would be in memory.
     """
-    head = read_head(path, separator, text_columns)
+    dialect = settled(dialect, path)
+    head = read_head(path, dialect, text_columns)
     names = head.table.names
     kinds: dict[str, Kind] = {column.name: column.kind for column in head.table.columns}
     spelled: set[str] = set()  # numbers that Arrow does not read as such
@@ -47,7 +47,7 @@ def csv_source(
         import pyarrow
 
         with pyarrow.input_stream(str(path), compression="gzip" if is_gzip(path) else None) as raw:
-            for batch in _open(raw, head, known, spelled):
+            for batch in _open(raw, head, dialect, known, spelled):
                 yield _mended(batch, names, known, spelled)
 
     def relearn(error: Exception, known: Mapping[str, Kind]) -> Mapping[str, Kind] | None:
@@ -69,7 +69,13 @@ def csv_source(
     return Source(what, kinds, batches, head.n_rows_about, relearn)
 
 
-def _open(raw: Any, head: Head, kinds: Mapping[str, Kind], spelled: Collection[str]) -> Any:
+def _open(
+    raw: Any,
+    head: Head,
+    dialect: CsvDialect,
+    kinds: Mapping[str, Kind],
+    spelled: Collection[str],
+) -> Any:
     import pyarrow
     from pyarrow import csv
 
@@ -77,9 +83,12 @@ def _open(raw: Any, head: Head, kinds: Mapping[str, Kind], spelled: Collection[s
     return csv.open_csv(
         raw,
         read_options=csv.ReadOptions(
-            block_size=BLOCK, column_names=head.table.names, skip_rows=head.n_header_lines
+            block_size=BLOCK,
+            column_names=head.table.names,
+            skip_rows=head.n_header_lines,
+            encoding=dialect.encoding,
         ),
-        parse_options=csv.ParseOptions(delimiter=head.separator, newlines_in_values=True),
+        parse_options=csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             include_columns=list(kinds),
             column_types={
@@ -89,6 +98,7 @@ def _open(raw: Any, head: Head, kinds: Mapping[str, Kind], spelled: Collection[s
             strings_can_be_null=True,
             true_values=list(TRUE),
             false_values=list(FALSE),
+            decimal_point=dialect.decimal,
         ),
     )
 

@@ -14,6 +14,7 @@ from dtgfn.data.arrow_sources import (
     relation_source,
 )
 from dtgfn.data.arrow_tables import import_pyarrow
+from dtgfn.data.csv_dialect import check_dialect
 from dtgfn.data.csv_source import csv_source
 from dtgfn.data.sources import Source, first_line
 from dtgfn.data.table_files import check_file, is_parquet
@@ -63,7 +64,12 @@ def open_source(X: Any) -> Source:
 
 
 def open_file(
-    path: str | PathLike[str], *, separator: str | None = None, text_columns: Collection[str] = ()
+    path: str | PathLike[str],
+    *,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+    decimal: str = ".",
+    text_columns: Collection[str] = (),
 ) -> Source:
     """Open a CSV or Parquet file, or a folder of Parquet files, by ``read_table``'s rules.
 
@@ -73,6 +79,10 @@ def open_file(
         The file or folder.
     separator : str or None
         What stands between the cells of a CSV file.
+    encoding : str
+        Of a CSV file, such as "latin-1".
+    decimal : {".", ","}
+        The decimal mark of a CSV file.
     text_columns : collection of str
         Columns that stay text.
 
@@ -83,11 +93,12 @@ def open_file(
 
     """
     place, what = Path(path), repr(str(path))
+    dialect = check_dialect(separator, encoding, decimal)
     if not place.is_dir():
         check_file(place, what, separator)
     import_pyarrow("Reading in chunks")
     if not place.is_dir() and not is_parquet(place):
-        return csv_source(place, what, separator, text_columns)
+        return csv_source(place, what, dialect, text_columns)
     return _open_parquet(place, what).as_text(list(text_columns))
 
 

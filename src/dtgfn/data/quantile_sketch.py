@@ -1,9 +1,9 @@
 """QuantileSketch: weighted quantiles of a number column that is seen once, chunk by chunk.
 
 Chunks become summaries, distinct values with the weight on each, that are merged two by two like
-the digits of a binary counter. A summary of more than ``capacity`` values is thinned: values are
-put into groups of an even share of its weight, and of a group the largest value stays, with all of
-its weight. So the weight up to a value that stays is right, and up to any other too small by less
+the digits of a binary counter. A summary of more than ``capacity`` values is thinned: its weight is
+parted into even shares, and the values in which a share ends stay, with all of the weight since the
+one before. So the weight up to a value that stays is right, and up to any other too small by less
 than one share; a value that weighs more than a share always stays.
 
 Nothing is random. A column of at most ``capacity`` distinct values is known exactly. Of others a
@@ -84,9 +84,10 @@ class QuantileSketch:
             return values, mass
         self.is_exact = False
         upto = np.cumsum(mass)
-        group = np.ceil(upto * (self.capacity / upto[-1]))
-        last = np.append(group[1:] > group[:-1], True)
-        return values[last], np.diff(upto[last], prepend=0.0)
+        ended = np.floor(upto * (self.capacity / upto[-1]))
+        stays = np.diff(ended, prepend=0.0) > 0.0
+        stays[-1] = True
+        return values[stays], np.diff(upto[stays], prepend=0.0)
 
 
 def _merged(one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:

@@ -12,20 +12,25 @@ import warnings
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO
 
+from dtgfn._support.callers import levels_to_caller
 from dtgfn._support.progress import Progress, silent
+from dtgfn.data.csv_dialect import CsvDialect, check_dialect
+from dtgfn.data.hints import DataHint
+from dtgfn.data.parquet_file import declare_text, read_parquet
+from dtgfn.data.problems import Problems
 from dtgfn.data.tables import (
     Table,
     TableError,
     as_table,
     check_names,
-    label,
     numbers_if_all_parse,
     parse_number,
-    refuse_infinity,
+    refuse_infinite_columns,
 )
 
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
@@ -34,14 +39,12 @@ _PADDED = re.compile(r"0\d+")
 N_LOOKED_AT = 1000  # records
 
 
-class PaddedNumbers(UserWarning):
-    """Cells such as 007 that were read as numbers."""
-
-
 def read_table(
     source: str | Path,
     *,
     separator: str | None = None,
+    encoding: str = "utf-8",
+    decimal: str = ".",
     text_columns: Collection[str] = (),
     progress: Progress = silent,
 ) -> Table:
@@ -61,6 +64,10 @@ def read_table(
         The file; "-" is standard input.
     separator : str or None
         What stands between cells.
+    encoding : str
+        Of a text file, such as "latin-1".
+    decimal : {".", ","}
+        The decimal mark of a text file.
     text_columns : collection of str
         Columns that stay text.
     progress : function
@@ -80,14 +87,16 @@ def read_table(
     [('number', [3.5, nan]), ('category', ['oak', 'ash'])]
 
     """
+    dialect = check_dialect(separator, encoding, decimal)
     if str(source) == "-":
-        return _read_standard_input(separator, text_columns)
+        return _read_standard_input(dialect, text_columns)
     path, what = Path(source), repr(str(source))
     check_file(path, what, separator)
     if is_parquet(path):
-        return _read_parquet(path, what, text_columns)
-    with _open_text(path, what, progress) as stream:
-        return _read_csv(stream, what, _separator(path, separator), text_columns)
+        return read_parquet(path, what, text_columns)
+    dialect = settled(dialect, path)
+    with _open_text(path, what, dialect, progress) as stream:
+        return _read_csv(stream, what, dialect, text_columns)
 
 
 def check_file(path: Path, what: str, separator: str | None) -> None:
@@ -113,36 +122,37 @@ def is_gzip(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
 
 
-def _separator(path: Path, given: str | None) -> str:
-    return given or ("\t" if path.name.lower().endswith(_TABS) else ",")
+def settled(dialect: CsvDialect, path: Path) -> CsvDialect:
+    """Let a file's suffix say what stands between cells, unless that was given."""
+    by_suffix = "\t" if path.name.lower().endswith(_TABS) else ","
+    return replace(dialect, separator=dialect.separator or by_suffix)
 
 
 @contextmanager
-def _open_text(path: Path, what: str, progress: Progress) -> Iterator[TextIO]:
+def _open_text(path: Path, what: str, dialect: CsvDialect, progress: Progress) -> Iterator[TextIO]:
     with _plain_errors(what), io.BufferedReader(_WatchedFile(path, progress)) as raw:
         content: Any = gzip.GzipFile(fileobj=raw) if is_gzip(path) else raw
-        yield io.TextIOWrapper(content, "utf-8-sig", newline="")
+        yield io.TextIOWrapper(content, dialect.codec, newline="")
 
 
 class Head(NamedTuple):
     """The first rows of a CSV file, and how the rest is to be read."""
 
     table: Table
-    separator: str
     n_header_lines: int
     n_rows_about: int
 
 
-def read_head(path: Path, separator: str | None, text_columns: Collection[str]) -> Head:
+def read_head(path: Path, dialect: CsvDialect, text_columns: Collection[str]) -> Head:
     """Read the first thousand rows of a CSV file, checked and warned of as all of it would be."""
-    what, given = repr(str(path)), _separator(path, separator)
-    with _open_text(path, what, silent) as stream:
-        records = list(islice(_records(stream, given), N_LOOKED_AT))
+    what, separator = repr(str(path)), str(dialect.separator)
+    with _open_text(path, what, dialect, silent) as stream:
+        records = list(islice(_records(stream, separator), N_LOOKED_AT))
     text = io.StringIO(newline="")
-    csv.writer(text, delimiter=given).writerows(record for _, record in records)
-    table = _read_csv(text, what, given, text_columns)
-    n_bytes = len(text.getvalue().encode()) / len(records)
-    return Head(table, given, records[0][0], round(path.stat().st_size / n_bytes))
+    csv.writer(text, delimiter=separator).writerows(record for _, record in records)
+    table = _read_csv(text, what, dialect, text_columns)
+    n_bytes = len(text.getvalue().encode(dialect.encoding)) / len(records)
+    return Head(table, records[0][0], round(path.stat().st_size / n_bytes))
 
 
 class _WatchedFile(io.FileIO):
@@ -159,16 +169,16 @@ class _WatchedFile(io.FileIO):
         return n_bytes
 
 
-def _read_standard_input(separator: str | None, text_columns: Collection[str]) -> Table:
+def _read_standard_input(dialect: CsvDialect, text_columns: Collection[str]) -> Table:
     """Read what comes in a pipe; gzip and Parquet are told by their first bytes."""
     what, content = "standard input", sys.stdin.buffer.read()
     if content[:4] == b"PAR1":
-        return _read_parquet(io.BytesIO(content), what, text_columns)
+        return read_parquet(io.BytesIO(content), what, text_columns)
     with _plain_errors(what):
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
-        stream = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline="")
-        return _read_csv(stream, what, separator or ",", text_columns)
+        stream = io.TextIOWrapper(io.BytesIO(content), dialect.codec, newline="")
+        return _read_csv(stream, what, settled(dialect, Path("-")), text_columns)
 
 
 @contextmanager
@@ -180,7 +190,17 @@ def _plain_errors(what: str) -> Iterator[None]:
         byte = f"byte {error.object[error.start]:#04x}"
         wide = error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         why = f"{byte}: UTF-16, it seems" if wide else byte
-        raise TableError(f"{what} is not UTF-8 text ({why}); save it as UTF-8.") from None
+        meant = "utf-16" if wide else "cp1252"
+        if error.encoding.lower() not in ("utf-8", "utf-8-sig"):
+            raise TableError(
+                f"{what} is not {error.encoding} text ({why}); give another encoding."
+            ) from None
+        raise TableError(
+            f"{what} is not UTF-8 text ({why}); save it as UTF-8, or give encoding='{meant}', if "
+            "that is what it is."
+        ) from None
+    except UnicodeError:
+        raise TableError(f"{what} is not text of this encoding; give another encoding.") from None
     except (csv.Error, EOFError, zlib.error, OSError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         if "field limit" in reason:
@@ -191,9 +211,12 @@ def _plain_errors(what: str) -> Iterator[None]:
         raise TableError(f"{what} cannot be read: {reason.rstrip('.')}.") from None
 
 
-def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collection[str]) -> Table:
+def _read_csv(
+    stream: TextIO, what: str, dialect: CsvDialect, text_columns: Collection[str]
+) -> Table:
     import pandas
 
+    separator = str(dialect.separator)
     with _plain_errors(what):
         first = [record for _, record in islice(_records(stream, separator), N_LOOKED_AT)]
         if len(first) < 2:
@@ -204,29 +227,16 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
         if any("\0" in cell for record in first for cell in record):
             _refuse_zero_bytes(what)
         names = [name.strip() for name in first[0]]
-        if "" in names:
-            at_end = names.index("") + 1 == len(names) > 1
-            way_out = (
-                "end lines without a separator"
-                if at_end
-                else "write the file without the row index"
-            )
-            raise TableError(
-                f"Column {names.index('') + 1} of {what} has no name in the first line; name it, "
-                f"or {way_out}."
-            )
-        check_names(names)
         _refuse_other_separator(names, what, separator)
-        if len(first[1]) != len(names):  # pandas would make an index of the surplus
-            _refuse_ragged(stream, what, separator, len(names))
+        _refuse_odd_lines(stream, what, separator, names, first)
         try:
-            frame = _read_cells(stream, separator, names, text_columns)
+            frame = _read_cells(stream, dialect, names, text_columns)
             # Beside whole numbers beyond 64 bits pandas reads 1_0 as 10, and marks stay text.
             huge = [
                 n for n, values in frame.items() if values.dtype == object and _has_whole(values)
             ]
             if huge:
-                frame = _read_cells(stream, separator, names, {*text_columns, *huge})
+                frame = _read_cells(stream, dialect, names, {*text_columns, *huge})
         except pandas.errors.ParserError as error:
             if "fields" in str(error):
                 _refuse_ragged(stream, what, separator, len(names))
@@ -236,17 +246,51 @@ def _read_csv(stream: TextIO, what: str, separator: str, text_columns: Collectio
     for _, values in frame.select_dtypes(exclude="number").items():
         if any("\0" in text for text in values.unique() if isinstance(text, str)):
             _refuse_zero_bytes(what)
-    _refuse_infinity(frame, what)
+    refuse_infinite_columns(frame, what)
     _warn_of_padding(names, first[1:], text_columns)
     columns = [
         column if column.name in text_columns else numbers_if_all_parse(column)
         for column in as_table(frame).columns
     ]
-    return Table(tuple(columns), len(frame), named=True)
+    return declare_text(Table(tuple(columns), len(frame), named=True), text_columns)
+
+
+def _refuse_odd_lines(
+    stream: TextIO, what: str, separator: str, names: list[str], first: list[list[str]]
+) -> None:
+    """Tell at once of everything that is wrong with the names and the lengths of lines."""
+    problems = Problems()
+    with problems.found():
+        _refuse_nameless(names, what)
+    with problems.found():
+        check_names([name for name in names if name])
+    with problems.found():
+        if any(len(record) != len(names) for record in first):  # of more pandas would make an index
+            _refuse_ragged(stream, what, separator, len(names))
+    problems.tell()
+
+
+def _refuse_nameless(names: list[str], what: str) -> None:
+    nameless = [k + 1 for k, name in enumerate(names) if not name]
+    if not nameless:
+        return
+    way_out = "write the file without the row index"
+    if nameless == [len(names)] and len(names) > 1:
+        way_out = "end lines without a separator"
+    which = f"Column {nameless[0]}" if len(nameless) == 1 else f"Columns {_series(nameless)}"
+    verb, it = ("has", "it") if len(nameless) == 1 else ("have", "them")
+    raise TableError(
+        f"{which} of {what} {verb} no name in the first line; name {it}, or {way_out}."
+    )
+
+
+def _series(numbers: list[int], limit: int = 5) -> str:
+    more = f" and {len(numbers) - limit} more" if len(numbers) > limit else ""
+    return ", ".join(map(str, numbers[:limit])) + more
 
 
 def _read_cells(
-    stream: TextIO, separator: str, names: list[str], text_columns: Collection[str]
+    stream: TextIO, dialect: CsvDialect, names: list[str], text_columns: Collection[str]
 ) -> Any:
     """Read a CSV file from its beginning as a frame, some columns as text."""
     import pandas
@@ -257,7 +301,8 @@ def _read_cells(
     exact = {"float_precision": "round_trip"} if older else {}
     return pandas.read_csv(
         stream,
-        sep=separator,
+        sep=dialect.separator,
+        decimal=dialect.decimal,
         skipinitialspace=True,
         low_memory=False,  # or a kind is guessed for each chunk, not for the column
         names=names,
@@ -290,8 +335,8 @@ def _warn_of_padding(
             warnings.warn(
                 f"Column {name!r} has cells such as {padded}, which are read as numbers; name it "
                 "in text_columns to keep them as they are.",
-                PaddedNumbers,
-                stacklevel=4,
+                DataHint,
+                stacklevel=levels_to_caller(),
             )
 
 
@@ -317,56 +362,20 @@ def _records(stream: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _refuse_ragged(stream: TextIO, what: str, separator: str, width: int) -> None:
-    for line, record in _records(stream, separator):
-        if len(record) != width:
-            raise TableError(
-                f"Line {line} of {what} has {_count(len(record), 'cell')}, but the first line "
-                f"names {_count(width, 'column')}; give every line the same number of cells."
-            )
+    lines = [
+        (line, len(record)) for line, record in _records(stream, separator) if len(record) != width
+    ]
+    if not lines:
+        return
+    line, length = lines[0]
+    others = _series([line for line, _ in lines[1:]])
+    too = f" (lines {others} differ, too)" if len(lines) > 2 else f" (line {others} differs, too)"
+    raise TableError(
+        f"Line {line} of {what} has {_count(length, 'cell')}, but the first line names "
+        f"{_count(width, 'column')}{too if others else ''}; give every line the same number of "
+        "cells."
+    )
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _refuse_infinity(frame: Any, what: str) -> None:
-    """Refuse infinite numbers in the words of a file, whose rows count from 1."""
-    import numpy as np
-
-    for name, values in frame.select_dtypes("float").items():
-        numbers = values.to_numpy(dtype=float, na_value=np.nan)
-        infinite = np.flatnonzero(np.isinf(numbers))
-        if infinite.size:
-            refuse_infinity(str(name), numbers, what)
-
-
-def _read_parquet(source: Path | io.BytesIO, what: str, text_columns: Collection[str]) -> Table:
-    import pandas
-
-    with _parquet_errors(what):
-        frame = pandas.read_parquet(source, engine="pyarrow")
-    if len(frame) == 0:
-        raise TableError(f"{what} has columns but no rows; give it some.")
-    with _parquet_errors(what, (TypeError,)):  # texts are read only here; that of a list is ours
-        _refuse_infinity(frame, what)
-        for name in frame.columns.intersection(list(text_columns)):
-            frame[name] = frame[name].map(label, na_action="ignore").astype(object)
-        return as_table(frame)
-
-
-@contextmanager
-def _parquet_errors(what: str, known: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Turn what a damaged file leads to, KeyError and UnicodeError among it, into one sentence."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise TableError("Reading Parquet needs pyarrow: pip install 'dtgfn[parquet]'.") from None
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, (TableError, ImportError, *known)):
-            raise
-        telling = isinstance(error, pyarrow.ArrowException | OSError | ValueError)
-        lines = (getattr(error, "strerror", None) or str(error)).splitlines() if telling else []
-        reason = lines[0].rstrip(".") if lines else "it is damaged"
-        raise TableError(f"{what} cannot be read as Parquet: {reason}.") from None

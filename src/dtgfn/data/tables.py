@@ -17,21 +17,21 @@ from typing import Any, Literal, NoReturn, cast
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn.data.sparse_columns import SparseColumns, is_sparse
+from dtgfn.data.made_columns import MadeColumns, NarrowColumns, SparseColumns, is_sparse
+from dtgfn.data.problems import Problems
+from dtgfn.data.problems import TableError as TableError
+from dtgfn.data.scales import Scale
 
 Kind = Literal["number", "boolean", "category"]
 Values = npt.NDArray[np.float64] | npt.NDArray[np.object_]
 
+MOST_LEVELS = 254  # of ordered categories
 EXACT = 2**53  # from here on float64 does not tell all whole numbers apart
 
 _TEXT_TYPES = (str, bytes)
 _TRUTH_TYPES = (bool, np.bool_)
 _NUMBER_TYPES = (bool, int, float, np.bool_, np.integer, np.floating, Decimal, Fraction)
 _TIME_TYPES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
-
-
-class TableError(ValueError):
-    """A table that cannot be used, told in a sentence that names the way out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +44,17 @@ class Column:
     The kind is that of the whole column.  Where it hides what single cells are (1 beside True, or
     beside text), ``cells`` [n] tells: None, str, bool, int or float.  So a cell is coded by what it
     is, whatever stands in the other rows.
+
+    Text that is ``meant`` was declared to be categories, so nothing about it is odd. Numbers with a
+    ``scale`` are ranks of ordered categories, or days of dates.
     """
 
     name: str
     kind: Kind
     values: Values
     cells: npt.NDArray[np.object_] | None = None
+    meant: bool = False
+    scale: Scale | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +86,7 @@ def take(table: Table, rows: npt.ArrayLike) -> Table:
     if chosen.dtype != np.bool_:
         chosen = chosen.astype(np.intp)
     n_rows = int(chosen.sum()) if chosen.dtype == np.bool_ else len(chosen)
-    if isinstance(table.columns, SparseColumns):
+    if isinstance(table.columns, MadeColumns):
         return Table(table.columns.take(chosen), n_rows, table.named)
     columns = tuple(
         replace(
@@ -173,7 +178,8 @@ def as_table(X: Any) -> Table:
     Objects and strings are sorted out column by column: only numbers make a "number" column,
     only True and False a "boolean" one, anything with text a "category" one.  None and NaN are
     missing.  In a numpy *string* array, where numpy has made text of everything, a column
-    whose every cell spells a number is a "number" column, and "" and "nan" are missing.
+    whose every cell spells a number is a "number" column, and "" and "nan" are missing.  Ordered
+    categories are ranks, dates are refused (``dated_tables`` takes them).
 
     >>> table = as_table([[1.5, "red", True], [None, "blue", False]])
     >>> table.names, [column.kind for column in table.columns]
@@ -190,6 +196,22 @@ def as_table(X: Any) -> Table:
     if library in ("pandas", "polars") and hasattr(X, "columns"):
         return _from_frame(X, polars=library == "polars")
     return _from_sparse(X) if is_sparse(X) else _from_array(_as_array(X))
+
+
+def unordered(column: Column) -> Column:
+    """Make categories again of the ranks of ordered ones."""
+    if column.scale is None or not column.scale.levels:
+        return column
+    labels = np.array([*column.scale.levels, None], dtype=object)
+    place = np.where(np.isnan(column.values.astype(np.float64)), -1, column.values)
+    return Column(column.name, "category", labels[place.astype(np.int64)], meant=True)
+
+
+def without_order(table: Table) -> Table:
+    """Make categories of all ordered ones, for models that know no order."""
+    if isinstance(table.columns, MadeColumns):
+        return table
+    return Table(tuple(map(unordered, table.columns)), table.n_rows, table.named)
 
 
 def _from_sparse(matrix: Any) -> Table:
@@ -267,11 +289,16 @@ def _from_array(array: npt.NDArray[Any]) -> Table:
     names = [f"x{j}" for j in range(n_columns)]
     code = array.dtype.kind
     if code in "biuf":
-        with np.errstate(over="ignore"):  # long doubles may not fit: seen as infinity below
-            numbers = array.astype(np.float64, copy=False)
+        narrow, numbers = array.itemsize < 8, array
+        if not narrow:
+            with np.errstate(over="ignore"):  # long doubles may not fit: seen as infinity below
+                numbers = array.astype(np.float64, copy=False)
         for j in np.flatnonzero(np.isinf(numbers).any(axis=0)):
             refuse_infinity(names[j], numbers[:, j])
         kind: Kind = "boolean" if code == "b" else "number"
+        if narrow:
+            made = NarrowColumns(array, lambda j, values: Column(names[j], kind, values))
+            return Table(made, n_rows, named=False)
         columns = [Column(name, kind, numbers[:, j]) for j, name in enumerate(names)]
     elif code in "cmM":
         refuse_type(names[0], array.dtype.type)
@@ -311,7 +338,10 @@ def _from_pandas(name: str, series: Any) -> Column:
     code = series.dtype.kind
     if type(series.dtype).__name__ == "CategoricalDtype":
         labels = np.array([*map(label, series.cat.categories), None], dtype=object)
-        return Column(name, "category", labels[series.cat.codes.to_numpy()])  # -1 is missing
+        codes = series.cat.codes.to_numpy()  # -1 is missing
+        if series.cat.ordered:
+            return _ranked(name, labels[:-1].tolist(), codes)
+        return Column(name, "category", labels[codes], meant=True)
     if code in "biuf":
         values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
         return _numeric(name, "boolean" if code == "b" else "number", values)
@@ -329,7 +359,20 @@ def _from_polars(name: str, series: Any) -> Column:
     if dtype.is_numeric() or dtype == polars.Boolean:
         values = series.cast(polars.Float64).to_numpy()
         return _numeric(name, "boolean" if dtype == polars.Boolean else "number", values)
-    return _from_objects(name, np.fromiter(series.to_list(), dtype=object, count=len(series)))
+    if dtype == polars.Enum:
+        return _ranked(
+            name, dtype.categories.to_list(), series.to_physical().fill_null(-1).to_numpy()
+        )
+    column = _from_objects(name, np.fromiter(series.to_list(), dtype=object, count=len(series)))
+    return replace(column, meant=True) if dtype == polars.Categorical else column
+
+
+def _ranked(name: str, levels: list[str], codes: npt.NDArray[Any]) -> Column:
+    """Ordered categories as ranks, -1 as missing; more than a file may have stay categories."""
+    ranks = codes.astype(np.float64)
+    column = Column(name, "number", np.where(ranks < 0, np.nan, ranks), scale=Scale(tuple(levels)))
+    usable = 1 < len(set(levels)) == len(levels) <= MOST_LEVELS
+    return replace(column, meant=True) if usable else unordered(column)
 
 
 def _from_objects(name: str, values: npt.NDArray[np.object_]) -> Column:
@@ -418,6 +461,17 @@ def refuse_infinity(
     )
 
 
+def refuse_infinite_columns(frame: Any, what: str) -> None:
+    """Refuse infinite numbers in the words of a file, whose rows count from 1; of all columns."""
+    problems = Problems()
+    for name, values in frame.select_dtypes("float").items():
+        numbers = values.to_numpy(dtype=float, na_value=np.nan)
+        if np.isinf(numbers).any():
+            with problems.found():
+                refuse_infinity(str(name), numbers, what)
+    problems.tell()
+
+
 def refuse_type(name: str, cell: type) -> NoReturn:
     """Say what cannot be a cell of a table, and the way out."""
     if issubclass(cell, complex | np.complexfloating):
@@ -428,7 +482,7 @@ def refuse_type(name: str, cell: type) -> NoReturn:
     if issubclass(cell, _TIME_TYPES) or cell.__name__ == "Period":
         raise TableError(
             f"Column {name!r} holds dates or times; turn it into numbers first "
-            "(the year, or days since a fixed date) or drop it."
+            "(the year, or days since a fixed date; dates='number' does that) or drop it."
         )
     raise TypeError(
         f"Column {name!r} holds a {cell.__name__}, but a cell argument must be a string or a "

@@ -4,7 +4,7 @@ The tie rule says where a number goes that equals a threshold, which tables with
 full of: to the left, ``x <= threshold``. So a number's code is how many thresholds lie strictly
 below it, and ``x <= thresholds[j]`` is ``code <= j``, in training and ever after. Where thresholds
 are laid on a scaled copy of the column, they are moved in raw units until every number of the
-column ties as its scaled copy does (``_uniform``).
+column ties as its scaled copy does (``place_evenly``).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ TIE_RULE: Literal["left"] = "left"
 NONE: Floats = np.empty(0)
 HALF: Floats = np.array([0.5])  # of what is 0 or 1
 NEAR = 16  # doubles
+COLUMNS_AT_ONCE = 1000
 NONE.flags.writeable = HALF.flags.writeable = False
 
 
@@ -34,7 +35,7 @@ def place_thresholds(
 ) -> Floats:
     """Ascending thresholds, all below the largest number: others cannot split training rows."""
     if binning == "uniform":  # of which the ends are enough: no need to sort
-        return place_between(np.unique([numbers.min(), numbers.max()]), NONE, binning, n_thresholds)
+        return place_evenly(np.array([[numbers.min(), numbers.max()]]), n_thresholds)[0]
     return place_between(*distinct_values(numbers, weights), binning, n_thresholds)
 
 
@@ -46,8 +47,7 @@ def place_between(values: Floats, mass: Floats, binning: Binning, n_thresholds: 
     if len(values) == 1:
         return NONE
     if binning == "uniform":
-        thresholds = np.unique(_uniform(values, n_thresholds))
-        return thresholds[thresholds < values[-1]]
+        return place_evenly(values[None, [0, -1]], n_thresholds)[0]
     if binning == "midpoint":
         n_gaps = len(values) - 1
         below = np.arange(n_gaps)
@@ -63,30 +63,58 @@ def place_between(values: Floats, mass: Floats, binning: Binning, n_thresholds: 
     return between(values[below], values[below + 1])
 
 
-def _uniform(values: Floats, n_thresholds: int) -> Floats:
-    """Thresholds at even shares of the range, in raw units.
+def place_evenly(ends: Floats, n_thresholds: int) -> list[Floats]:
+    """Thresholds of several columns at even shares of their ranges, of which ``ends`` [d, 2] tell.
+
+    All at once, since a wide table has thousands of columns.
+    """
+    found = []
+    for first in range(0, len(ends), COLUMNS_AT_ONCE):
+        some = ends[first : first + COLUMNS_AT_ONCE]
+        even = _at_even_shares(some, n_thresholds)
+        for thresholds, (least, largest) in zip(even, some, strict=True):
+            if least == largest:
+                found.append(NONE)
+                continue
+            distinct = np.append(True, thresholds[1:] > thresholds[:-1])
+            found.append(thresholds[distinct & (thresholds < largest)])
+    return found
+
+
+def _at_even_shares(ends: Floats, n_thresholds: int) -> Floats:
+    """Thresholds [d, t] at even shares of the ranges between ``ends`` [d, 2], in raw units.
 
     A threshold is the largest number whose min-max scaled copy is at most the share. So ties, which
     tables with few decimals are full of, fall as they do on scaled columns, in every row.
     """
-    share = np.linspace(0.0, 1.0, n_thresholds + 2)[1:-1]
-    unit = 1.0 if math.isfinite(float(values[-1]) - float(values[0])) else 0.5  # no overflow
-    low, span = values[0] * unit, values[-1] * unit - values[0] * unit
+    shares = np.linspace(0.0, 1.0, n_thresholds + 2)[1:-1]
+    with np.errstate(over="ignore"):
+        units = np.where(np.isfinite(ends[:, 1] - ends[:, 0]), 1.0, 0.5)  # no overflow
+    lows = ends[:, 0] * units
+    spans = ends[:, 1] * units - lows
+    spans[spans == 0] = 1.0  # a column that never varies has no thresholds
+    shape = len(ends), n_thresholds
+    column = np.repeat(np.arange(len(ends)), n_thresholds)
+    share, unit, low, span = np.tile(shares, len(ends)), units[column], lows[column], spans[column]
 
-    def fits(rank: Int64s) -> Bools:
-        return np.asarray((_number(rank) * unit - low) / span <= share)
+    def fits(rank: Int64s, which: Int64s | slice = slice(None)) -> Bools:
+        scaled = (_number(rank) * unit[which] - low[which]) / span[which]
+        return np.asarray(scaled <= share[which])
 
-    least, largest = _rank(values[[0, -1]])
+    least, largest = _rank(ends[:, 0])[column], _rank(ends[:, 1])[column]
     # The answer is a few doubles from what arithmetic says, unless that is near zero.
     guess = _rank((low + share * span) / unit)
     below, above = np.maximum(guess - NEAR, least), np.minimum(guess + NEAR, largest)
     below = np.where(fits(below), below, least)
     above = np.where(fits(above), largest, above)
-    while (above > below + 1).any():  # bisection over all doubles between the two
-        middle = (below >> 1) + (above >> 1) + (below & above & 1)  # no overflow
-        fitting = fits(middle)
-        below, above = np.where(fitting, middle, below), np.where(fitting, above, middle)
-    return _number(below)
+    # bisection over all doubles between the two, where there are some
+    while (left := np.flatnonzero(above > below + 1)).size:
+        low_rank, high_rank = below[left], above[left]
+        middle = (low_rank >> 1) + (high_rank >> 1) + (low_rank & high_rank & 1)  # no overflow
+        fitting = fits(middle, left)
+        below[left] = np.where(fitting, middle, low_rank)
+        above[left] = np.where(fitting, high_rank, middle)
+    return _number(below).reshape(shape)
 
 
 def _rank(numbers: Floats) -> Int64s:
