@@ -30,10 +30,14 @@ if TYPE_CHECKING:
     from dtgfn import plots as plots
     from dtgfn import report as report
     from dtgfn._support.archive import StorageError as StorageError
+    from dtgfn.data.hints import DataHint as DataHint
     from dtgfn.data.table_files import read_table as read_table
     from dtgfn.engines.contract import BudgetExceeded as BudgetExceeded
+    from dtgfn.engines.exact.interval import EvidenceInterval as EvidenceInterval
+    from dtgfn.engines.exact.interval import evidence_interval as evidence_interval
     from dtgfn.estimators.anomaly import DTGFNAnomalyDetector as DTGFNAnomalyDetector
     from dtgfn.estimators.classifier import DTGFNClassifier as DTGFNClassifier
+    from dtgfn.estimators.labelled import with_labels as with_labels
     from dtgfn.estimators.regressor import DTGFNRegressor as DTGFNRegressor
     from dtgfn.evaluation import evaluate as evaluate
     from dtgfn.explain.text import tree_text as tree_text
@@ -68,6 +72,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "estimators.classifier": ("DTGFNClassifier",),
         "estimators.regressor": ("DTGFNRegressor",),
         "estimators.anomaly": ("DTGFNAnomalyDetector",),
+        "estimators.labelled": ("with_labels",),
+        "data.hints": ("DataHint",),
         "data.table_files": ("read_table",),
         "inference.infer": ("infer",),
         "inference.bagging": ("infer_bagged",),
@@ -111,6 +117,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "_support.archive": ("StorageError",),
         "engines.contract": ("BudgetExceeded",),
+        "engines.exact.interval": (
+            "EvidenceInterval",
+            "evidence_interval",
+        ),
     },
     packages=(
         "dask",

@@ -12,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.arrays import Floats, Int64s
 from dtgfn._support.checks import check_integer
-from dtgfn.data.tables import Table, as_table, label, listing, take
+from dtgfn.data.dated_tables import as_new_table
+from dtgfn.data.tables import Table, label, listing, take
 from dtgfn.data.targets import as_target, check_labels, check_numbers
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
+from dtgfn.explain.event import named_event
 from dtgfn.posterior.sum_posterior import SumPosterior
-from dtgfn.trees.score import LeftOutRows
+from dtgfn.trees.left_out_rows import LeftOutRows
 
 FLOOR = 1e-15  # a probability of zero for what happened would make every mean infinite
 LEVEL = 0.9
@@ -42,7 +44,7 @@ def evaluate(model: Any, X: Any, y: Any, n_bins: int = 10, positive: Any = None)
     n_bins : int
         Equal bins of the probability of the predicted class, for the calibration.
     positive : label or None
-        The event, of two classes; the last class if None.
+        The event, of two classes; the model's if None, else the last class.
 
     Returns
     -------
@@ -73,7 +75,7 @@ def evaluate(model: Any, X: Any, y: Any, n_bins: int = 10, positive: Any = None)
     """
     check_integer("n_bins", n_bins, 1, 1000)
     truth = read_truth(model, y)
-    check_lengths(as_table(X), truth)
+    check_lengths(as_new_table(X), truth)
     if isinstance(model, DTGFNClassifier):
         return _score_classes(model.predict_proba(X), truth, model, n_bins, positive)
     if isinstance(model, DTGFNRegressor):
@@ -170,17 +172,8 @@ def _score_classes(
 
 def event_code(model: DTGFNClassifier, positive: Any) -> int | None:
     """Code of the event among two classes; None where there are more and none was named."""
-    if len(model.classes_) != 2:
-        if positive is not None:
-            raise ValueError(
-                f"positive={positive!r} is for two classes, but the model has "
-                f"{len(model.classes_)}; leave it out."
-            )
-        return None
-    names = [label(known) for known in model.classes_.tolist()]
-    if positive is None or label(positive) in names:
-        return 1 if positive is None else names.index(label(positive))
-    raise ValueError(f"positive={positive!r} is no class of the model; it knows {listing(names)}.")
+    named = named_event(model.classes_, model.positive if positive is None else positive)
+    return 1 if named is None and len(model.classes_) == 2 else named
 
 
 def event_scores(probability: Floats, happened: npt.NDArray[np.bool_]) -> dict[str, Any]:
@@ -323,7 +316,7 @@ def _score_numbers(model: DTGFNRegressor, X: Any, truth: Floats) -> dict[str, An
     prediction = model.predict(X)
     off = prediction - truth
     some = even_steps(len(truth), MOST_INTERVALS)
-    low, high = model.predict_interval(take(as_table(X), some), LEVEL).T
+    low, high = model.predict_interval(take(as_new_table(X), some), LEVEL).T
     inside = (low <= truth[some]) & (truth[some] <= high)
     points = np.column_stack([truth[some], prediction[some], low, high])
     known = len(truth) > 1 and np.ptp(truth) > 0

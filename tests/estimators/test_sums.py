@@ -26,7 +26,7 @@ X = np.random.default_rng(0).normal(size=(60, 3))
 LABELS = np.where(X[:, 0] + X[:, 1] > 0, "yes", "no")
 
 
-QUICK = {**SUM, "max_depth": 3, "options": {**FEW, "n_summed": 10, "n_sweeps": 40, "n_draws": 20}}
+QUICK = {**SUM, "max_depth": 3, "options": {**FEW, "n_summed": 10, "n_sweeps": 16, "n_draws": 20}}
 
 
 @parametrize_with_checks([DTGFNClassifier(**QUICK), DTGFNRegressor(**QUICK)])
@@ -166,7 +166,7 @@ def test_merged_rows_have_the_same_posterior(of_classes):
     leaf = DirichletLeaf(2) if of_classes else NormalLeaf()
     every = Rows(codes, target, np.ones(40))
     run = Run(column=np.zeros(1, dtype=np.int32), n_columns=1, n_jobs=1, random_state=0)
-    long = SumOptions(n_summed=5, n_chains=4, n_sweeps=1500, n_draws=2000)
+    long = SumOptions(n_summed=5, n_chains=4, n_sweeps=800, n_draws=2000)
     said = [
         dtgfn.SumPredictor(infer_sums(rows, leaf, 3, run, long)).average(codes)
         for rows in (every, merge_rows(every))

@@ -470,7 +470,7 @@ def test_a_row_that_nearly_equals_a_threshold_is_shown_with_enough_digits():
 def test_a_tree_without_splits_says_so():
     posterior = infer([[1.0], [2.0]] * 4, [0, 0, 1, 0] * 2, engine="exact", max_depth=0, n_trees=5)
     assert str(decision_path(posterior, [1.0])) == (
-        "The tree says 0 (probability 0.744) of every row: it has no splits.\n"
+        "The tree says 0 (P(1) 0.256) of every row: it has no splits.\n"
         "Its leaf holds 8 rows of training: 6 0, 2 1."
     )
 

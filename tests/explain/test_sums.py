@@ -45,7 +45,7 @@ def test_nodes_know_their_rows_and_what_those_are_told(model):
         assert mean[b, 0] == pytest.approx(np.average(told, weights=rows.weight))
 
 
-def test_gains_add_up_to_the_variances_of_the_trees(model):
+def test_gains_add_up_to_the_variances_of_trees_and_lines(model):
     posterior = model.posterior_
     rows, summed = posterior.rows, posterior.summed
     told = np.take_along_axis(summed.value, route(summed.batch, rows.codes).astype(int), axis=1)
@@ -53,6 +53,9 @@ def test_gains_add_up_to_the_variances_of_the_trees(model):
     variance = np.average((told - centre) ** 2, axis=1, weights=rows.weight)
     unit = getattr(posterior.leaf, "scale", 1.0)
     wanted = unit**2 * variance.reshape(posterior.n_draws, -1).sum(axis=1)
+    score = summed.lines.scores(rows.codes)
+    spread = np.cov(score.T, aweights=rows.weight, bias=True).diagonal()
+    wanted += unit**2 * (summed.lines.slope**2 * spread).sum(axis=(1, 2))
     np.testing.assert_allclose(draw_gains(posterior).sum(axis=1), wanted)
 
 

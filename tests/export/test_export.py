@@ -30,7 +30,7 @@ from dtgfn.explain import shap_values
 from dtgfn.explain.tree_set import take_trees
 from dtgfn.export import dot, export, from_json, mermaid
 from dtgfn.export.formats import FORMATS
-from dtgfn.posterior.prediction import average_trees, leaf_probabilities
+from dtgfn.posterior.prediction import average_outputs, average_trees, leaf_probabilities
 from dtgfn.trees.batch import route
 from dtgfn.trees.leaf_models import DirichletLeaf
 
@@ -495,6 +495,21 @@ def test_sklearn_pipeline_on_codes_agrees_on_every_kind_of_column(seed):
     pipeline = export(posterior, "sklearn")
     for rows in (frame, new):
         assert np.allclose(pipeline.predict_proba(rows), ours(posterior, rows, "best"), atol=1e-12)
+
+
+def test_shap_explains_the_forest_of_all_trees_with_their_weights():
+    shap = pytest.importorskip("shap")
+    X = np.round(np.random.default_rng(0).normal(size=(60, 3)), 2)
+    y = np.where(X[:, 0] + X[:, 1] > 0, "up", "down")
+    posterior = infer(X, y, engine="smc", max_depth=2, n_trees=50, random_state=0, n_jobs=1)
+    forest, rows = export(posterior, "sklearn", trees="all"), posterior.encode(X)
+    assert len(forest.estimators_) > 1
+    expected = average_outputs(posterior, rows)
+    np.testing.assert_allclose(forest.predict_proba(X), expected, atol=1e-12)
+    assert (forest.predict(X) == posterior.classes[expected.argmax(axis=1)]).all()
+    explainer = shap.TreeExplainer(forest)
+    told = explainer.shap_values(X[::12]).sum(axis=1) + explainer.expected_value
+    np.testing.assert_allclose(told, expected[::12], atol=1e-9)
 
 
 @pytest.mark.parametrize("columns", ["raw", "codes"])

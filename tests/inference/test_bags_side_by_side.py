@@ -126,6 +126,19 @@ def test_a_bag_that_gives_up_is_left_out_and_the_others_stay():
     assert told["out_of_bag_log_score"] == pytest.approx(out_of_bag(found).score)
 
 
+def test_if_a_share_is_too_short_for_the_first_bag_it_gets_all_of_the_time():
+    asked = []
+
+    def only_with_time(run):
+        asked.append(run.time_budget)
+        if run.time_budget < 10:
+            raise BudgetExceeded("There was no time.")
+
+    found = bag(only_with_time, time_budget=40.0, n_jobs=1)
+    assert found.diagnostics["bags"] >= 1
+    assert asked[0] < 10 <= asked[1] <= 40
+
+
 def test_no_bag_at_all_is_the_engines_own_sentence():
     def fail(run):
         raise BudgetExceeded("There was no time.")

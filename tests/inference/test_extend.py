@@ -20,7 +20,14 @@ from dtgfn.data.tables import as_table
 from dtgfn.data.targets import encode_labels
 from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.gfn.callbacks import Callback
-from dtgfn.inference.extend import append_rows, code_batch, extend_posterior, reweigh, sum_rows
+from dtgfn.inference.extend import (
+    append_rows,
+    code_batch,
+    extend_posterior,
+    fewer_trees,
+    reweigh,
+    sum_rows,
+)
 from dtgfn.posterior.importance_weights import effective_sample_size
 from dtgfn.posterior.prediction import average_outputs
 from dtgfn.trees.batch import canonical_keys
@@ -378,3 +385,13 @@ def test_weights_of_classes_that_a_batch_lacks_are_no_fault():
     model.partial_fit(X[:3], [0, 0, 0])
     with pytest.raises(ValueError, match="contains NaN"):
         small().partial_fit(X, Y, classes=[0.0, 1.0, 2.0, np.nan])
+
+
+def test_of_very_many_rows_some_trees_are_weighed_from_first_to_last():
+    every = first()
+    assert fewer_trees(every, 100, 60.0) is every is fewer_trees(every, 10**9, None)
+    some = fewer_trees(every, 10**6, 10.0)
+    assert len(some.trees) == len(some.weights) == 50
+    kept = np.linspace(0, 199, 50).astype(int)
+    assert np.array_equal(some.log_reward, every.log_reward[kept])
+    assert len(fewer_trees(every, 10**9, 0.1).trees) == 20

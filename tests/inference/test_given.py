@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas
 import pytest
-from enumeration import Case, Enumeration, to_batch
+from enumeration import Case, Enumeration, from_batch, to_batch
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -108,7 +108,21 @@ def test_draws_have_the_posteriors_probabilities():
     np.testing.assert_allclose(
         found.log_reward, [log_p[number[k]] for k in canonical_keys(found.trees)], atol=1e-9
     )
-    assert found.best_log_reward <= log_p.max() + 1e-9
+
+
+@pytest.mark.parametrize("name", DEMANDS)
+@pytest.mark.parametrize("max_depth", [2, 3])
+def test_the_best_tree_is_that_of_all_that_keep_the_demands(name, max_depth):
+    given, keeps = DEMANDS[name]
+    posterior = exact(4, max_depth=max_depth, temperature=2.0)
+    found = condition(posterior, given, n_trees=5, random_state=0)
+    every, masses = twin(posterior), {}
+    for tree in filter(keeps, every.trees):
+        masses.setdefault(every.parting(tree), []).append(every.log_reward(tree) / 2.0)
+    masses = {parting: logsumexp(logs) for parting, logs in masses.items()}
+    best = from_batch(found.best_tree, 0)
+    assert masses[every.parting(best)] == pytest.approx(max(masses.values()), abs=1e-9)
+    assert found.best_log_reward == pytest.approx(every.log_reward(best), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["a", "cut", "never"])

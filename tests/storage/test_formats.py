@@ -13,6 +13,8 @@ from dtgfn.storage.model_file import OLDEST, VERSION
 FORMATS = Path(__file__).parent / "formats"
 X = np.column_stack([np.arange(20.0), np.arange(20.0)[::-1] % 7])
 Y = (X[:, 0] > 9).astype(int)
+TREES_ALONE = [0.06523980191049404, 0.06523959532647267]
+SAID_BY_SUMS = {2: TREES_ALONE, 3: TREES_ALONE, 4: [0.07499920858527918, 0.07968626488608603]}
 
 
 def test_there_is_a_file_of_every_format():
@@ -32,8 +34,7 @@ def test_exact_posteriors_of_every_format_predict_as_a_new_fit_does(version):
 @pytest.mark.parametrize("version", range(OLDEST, VERSION + 1))
 def test_sums_of_every_format_predict_as_when_they_were_written(version):
     model = load(FORMATS / f"format{version}-sum.dtgfn")
-    wanted = [[0.934760198089506, 0.06523980191049404], [0.9347604046735274, 0.06523959532647267]]
-    np.testing.assert_allclose(model.predict_proba(X)[:2], wanted, rtol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(X)[:2, 1], SAID_BY_SUMS[version], rtol=1e-12)
 
 
 def test_format_1_is_refused_in_a_sentence():

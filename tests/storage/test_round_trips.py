@@ -13,7 +13,7 @@ from thoroughness import examples
 
 from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor, load, save
 from dtgfn._support.archive import StorageError
-from dtgfn.engines.exact.ranking import ranked_trees
+from dtgfn.engines.rowsets.ranking import ranked_trees
 from dtgfn.storage import model_file
 from dtgfn.trees.batch import canonical_keys
 

@@ -1,16 +1,14 @@
 """Sums of trees in model files: what is known of a fit comes back, lies are refused."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 from model_parts import read_parts, write_parts
 
 from dtgfn import DTGFNClassifier, DTGFNRegressor, StorageError, load, save
+from dtgfn.diagnostics import verdict
 from dtgfn.storage import limits
-from dtgfn.trees.score import RowsLeftOutError
+from dtgfn.trees.left_out_rows import RowsLeftOutError
 
 pytestmark = pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
 FEW = {"n_summed": 3, "n_chains": 2, "n_sweeps": 9, "n_draws": 6}
@@ -37,16 +35,6 @@ def test_what_is_known_of_a_fit_comes_back(saved):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
 
 
-def test_a_file_needs_no_torch(saved):
-    """Neither to load nor to predict."""
-    script = (
-        "import sys, dtgfn, pandas; model = dtgfn.load(sys.argv[1]); "
-        "model.predict(pandas.DataFrame({'a': [1.0], 'b': ['u']})); print('torch' in sys.modules)"
-    )
-    command = [sys.executable, "-c", script, str(saved)]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
-
-
 def first(array, value):
     changed = array.copy()
     changed.flat[0] = value
@@ -69,6 +57,13 @@ LIES = {
     "a feature beyond": ("summed.feature", lambda a: np.where(a >= 0, 99, a), "does not exist"),
     "a cut beyond": ("summed.cut", lambda a: a + 1000, "cut is out of range"),
     "a child of itself": ("summed.left", lambda a: np.where(a >= 0, 0, a), "out of range"),
+    "slopes of other features": ("lines.slope", lambda a: a[:, 1:], "do not go with"),
+    "slopes of other draws": ("lines.slope", lambda a: a[1:], "wrong length"),
+    "endless slopes": ("lines.slope", lambda a: a * np.inf, "lines hold no usable numbers"),
+    "huge slopes": ("lines.slope", lambda a: a * 0 + 1e300, "more than a number"),
+    "no scores": ("lines.score", lambda a: a[:, :0], "do not go with"),
+    "nan scores": ("lines.score", lambda a: a * np.nan, "lines hold no usable numbers"),
+    "a line beyond": ("lines.feature", lambda a: a + 90, "a line is of a feature that does not"),
     "nodes without room": ("summed.n_nodes", lambda a: a + 1000, "more nodes than"),
 }
 
@@ -120,6 +115,8 @@ def test_sums_without_their_rows_predict_and_refuse_the_rest(tmp_path):
     read = load(part)
     np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(read.predict_interval(X), model.predict_interval(X))
+    items = {item["name"]: item for item in verdict(read.posterior_)["items"]}
+    assert items["Distance of the chains"]["text"] == "not known"
     for refused in (
         lambda: read.importances(),
         lambda: read.predict_proba(X, class_prior="uniform"),
@@ -130,7 +127,3 @@ def test_sums_without_their_rows_predict_and_refuse_the_rest(tmp_path):
         assert str(no.value).count(". ") == 0
     save(read, part)  # what was left out stays out
     assert b"rows." not in part.read_bytes()
-    single = DTGFNClassifier(inference="exact", max_depth=1).fit(X, y)
-    with pytest.raises(StorageError, match="rows=False is for sums of trees"):
-        save(single, tmp_path / "single.dtgfn", rows=False)
-    assert not (tmp_path / "single.dtgfn").exists()

@@ -146,8 +146,12 @@ def _spread(column: Column, weight: Floats) -> tuple[float, float]:
         return float(values[0]), 0.0
     share = weight[present] / weight[present].sum()
     unit = float(np.abs(values).max())  # squares of large numbers overflow
-    order = np.lexsort((share, values))  # so that sums do not depend on the order of the rows
-    part, share = values[order] / unit, share[order]
+    # in order, so that sums do not depend on that of the rows
+    if share.min() == share.max():
+        part = np.sort(values) / unit
+    else:
+        order = np.lexsort((share, values))
+        part, share = values[order] / unit, share[order]
     centre = float(share @ part)
     scale = WIDTH * unit * float(np.sqrt(share @ (part - centre) ** 2))
     if not np.isfinite(scale) or not centre * unit + scale > centre * unit:

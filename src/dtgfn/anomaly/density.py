@@ -18,6 +18,7 @@ import numpy as np
 from dtgfn._support import clock
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn._support.backends import open_backend
+from dtgfn._support.budgets import EXTRA, EXTRA_SHARE
 from dtgfn._support.progress import Progress, silent
 from dtgfn.anomaly.background import Background, background_shares, view_rows
 from dtgfn.engines.contract import Run
@@ -119,9 +120,12 @@ def infer_views(
         for index, posterior in enumerate(elsewhere.run(method.infer, tasks)):
             yield finish(index, posterior)
         return
+    beyond = EXTRA + EXTRA_SHARE * (time_budget or 0.0)
     for n_views in range(len(columns)):
-        left = None if time_budget is None else time_budget - (clock.monotonic() - started)
-        if n_views and left is not None and left <= 0:
+        used = clock.monotonic() - started
+        left = None if time_budget is None else time_budget - used
+        # Of very many rows a view takes seconds, whatever its engine is told.
+        if n_views and left is not None and left <= max(used / n_views - beyond, 0.0):
             break
         progress("views", n_views / len(columns))
         seconds = None if left is None else max(left / (len(columns) - n_views), MIN_SECONDS)

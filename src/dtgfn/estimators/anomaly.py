@@ -21,8 +21,9 @@ from dtgfn._support.progress import progress_bar
 from dtgfn.anomaly.background import Background, choose_views, fit_background, locate_cells
 from dtgfn.anomaly.density import View, infer_views, mean_spacing, root_spacing, spacing
 from dtgfn.data.binning import Binner
+from dtgfn.data.hints import warn_of_oddities
 from dtgfn.data.open_source import is_source
-from dtgfn.data.tables import as_table, take
+from dtgfn.data.tables import as_table, take, without_order
 from dtgfn.diagnostics.judgement import UntrustworthyFit
 from dtgfn.engines.registry import find_engine
 from dtgfn.estimators.base import TableEstimator
@@ -163,8 +164,9 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
                 "A detector is fitted to a table in memory, not in chunks; give what "
                 "dtgfn.read_table or pandas reads, perhaps a sample of the rows."
             )
-        table = as_table(X)
+        table = without_order(as_table(X))
         self._check_columns(X, table, reset=True)
+        warn_of_oddities(table)
         weight = check_weights(sample_weight, table.n_rows)
         weight = np.ones(table.n_rows) if weight is None else weight
         table, weight = take(table, weight > 0), weight[weight > 0]
@@ -228,10 +230,12 @@ class DTGFNAnomalyDetector(OutlierMixin, TableEstimator):  # type: ignore[misc]
         """-1 for anomalies and 1 for normal rows [n]."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
-    def report(self, X: Any = None, y: Any = None, *, title: str | None = None) -> Any:
+    def report(
+        self, X: Any = None, y: Any = None, *, title: str | None = None, labels: Any = None
+    ) -> Any:
         """Return everything as a page or a dict; X, y are held-out rows. See ``dtgfn.report``."""
         check_is_fitted(self)
-        return make_report(self, X, y, title)
+        return make_report(self, X, y, title, labels)
 
     @property
     def binner_(self) -> Binner:

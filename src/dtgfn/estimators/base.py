@@ -13,11 +13,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dtgfn._support import clock
 from dtgfn._support.arrays import Codes
 from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import Binner, encode
-from dtgfn.data.tables import Table, as_table
+from dtgfn.data.dated_tables import as_new_table, as_training_table
+from dtgfn.data.hints import warn_of_oddities
+from dtgfn.data.tables import Table
 from dtgfn.data.targets import as_target
 from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
@@ -94,6 +95,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     split_penalty: SplitPenalty
     ensemble: str | None
     weighting: str
+    dates: str | None
     n_trees: int
     time_budget: float | None
     n_jobs: int | None
@@ -122,8 +124,10 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     ) -> tuple[Table, npt.NDArray[Any]]:
         """Training columns and target as they were given, checked for their shape."""
         self._check_settings()
-        table = as_table(X)
+        table = as_training_table(X, self.dates) if reset else as_new_table(X)
         self._check_columns(X, table, reset=reset)
+        if reset:
+            warn_of_oddities(table)
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
@@ -139,14 +143,15 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         leaf: LeafModel,
         temperature: float | str,
         *,
+        started: float,
         classes: npt.ArrayLike | None = None,
         streamed: bool = False,
     ) -> None:
         """Run the engine on a table and target that were read, and keep what it finds.
 
-        More rows may join a posterior that is ``streamed``, so "auto" is no sum then.
+        Reading ``started`` the clock. More rows may join a posterior that is ``streamed``, so
+        "auto" is no sum then.
         """
-        started = clock.monotonic()
         ensemble = self._ensemble()
         if ensemble == "sum" and not streamed:
             self._infer_sum(table, y, sample_weight, leaf, classes, started)
@@ -203,7 +208,11 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         self._keep(posterior)
 
     def _extend(
-        self, table: Table, y: npt.NDArray[Any], sample_weight: npt.ArrayLike | None
+        self,
+        table: Table,
+        y: npt.NDArray[Any],
+        sample_weight: npt.ArrayLike | None,
+        started: float,
     ) -> None:
         """Let more rows join the posterior; thresholds, categories and classes stay."""
         if self._engine_name() != self.posterior_.engine:
@@ -224,6 +233,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             n_jobs=self.n_jobs,
             random_state=self._seed(),
             verbose=self.verbose,
+            started=started,
         )
         self._keep(posterior)
 
@@ -306,7 +316,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
     def _codes(self, X: Any) -> Codes:
         """Code new rows as the training rows were."""
         check_is_fitted(self, "posterior_")
-        table = as_table(X)
+        table = as_new_table(X)
         self._check_columns(X, table, reset=False)
         return encode(self.binner_, table)
 
@@ -360,8 +370,8 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         given = self.options or {}
         options = {name: value for name, value in given.items() if name not in self._own_options}
         before = getattr(self, "posterior_", None) if self.warm_start else None
-        if before is not None and before.engine == "gfn":
-            options = {"policy": before.solution, **options}
+        if before is not None and before.engine == "gfn" and before.solution is not None:
+            options = {**options, "policy": before.solution}  # which began from the one asked for
         return options
 
     @property

@@ -11,13 +11,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_flag, check_range, check_weights
+from dtgfn.data.hints import warn_of_imbalance
 from dtgfn.data.tables import Table, listing
 from dtgfn.data.targets import check_classes, check_labels
 from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.estimators.by_chunks import by_chunks
+from dtgfn.explain.event import named_event
 from dtgfn.inference.source_data import TrainingSource
 from dtgfn.posterior.label_shift import ClassPrior, average_shifted, prior_ratios
 from dtgfn.posterior.tree_posterior import TreePosterior
@@ -51,6 +54,8 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     class_weight : dict, "balanced" or None
         Weight of each class, which multiplies the rows' weights: a weight of 3 counts as three
         rows. "balanced" gives all classes the same total, before ``sample_weight``.
+    positive : label or None
+        The event, of two classes: what is shown and scored is P(event). Nothing else depends on it.
     temperature : float or "auto"
         The target is R^(1/temperature); above 1 the posterior is wider. "auto" takes that with the
         best leave-one-out log score, from fits that share ``time_budget``; all that were tried are
@@ -66,6 +71,9 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
     weighting : {"importance", "uniform", "posterior"}
         How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
         by R over the distinct trees, as in the paper's Algorithm 1.
+    dates : "number" or None
+        What columns of dates are: days since 1970-01-01, also where text spells dates (as
+        2024-03-01 or 01.03.2024), or refused.
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
@@ -126,9 +134,11 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         leaf_concentration: float = 0.1,
         split_penalty: SplitPenalty = "mdl",
         class_weight: dict[Any, float] | str | None = None,
+        positive: Any = None,
         temperature: float | str = 1.0,
         ensemble: str | None = "auto",
         weighting: str = "importance",
+        dates: str | None = None,
         n_trees: int = 1000,
         time_budget: float | None = 60.0,
         n_jobs: int | None = None,
@@ -144,9 +154,11 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         self.leaf_concentration = leaf_concentration
         self.split_penalty = split_penalty
         self.class_weight = class_weight
+        self.positive = positive
         self.temperature = temperature
         self.ensemble = ensemble
         self.weighting = weighting
+        self.dates = dates
         self.n_trees = n_trees
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -190,6 +202,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
         return self._fit(X, y, sample_weight, None, streamed=False)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, classes: Any, *, streamed: bool) -> Self:
+        started = clock.monotonic()
         source = self._read_source(X, y, sample_weight)
         check_flag("leaf_draws", self._leaf_draws)
         leaf = self._leaf()
@@ -201,10 +214,12 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
             table, given = self._read_training(X, y)
             labels = check_classes(given)
             weight = self._class_weighted(labels, sample_weight)
-        self._infer(
-            table, labels, weight, leaf, self.temperature, classes=classes, streamed=streamed
-        )
+            named_event(np.unique(labels) if classes is None else classes, self.positive)
+            warn_of_imbalance(labels, self.positive)
+        given_too: dict[str, Any] = {"classes": classes, "streamed": streamed, "started": started}
+        self._infer(table, labels, weight, leaf, self.temperature, **given_too)
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
+        named_event(self.classes_, self.positive)
         return self
 
     def _leaf(self) -> DirichletLeaf:
@@ -244,6 +259,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
                     "classes is None; name all classes that may come at the first partial_fit."
                 )
             return self._fit(X, y, sample_weight, classes, streamed=True)
+        started = clock.monotonic()
         table, labels = self._read_training(X, y, reset=False)
         labels = check_classes(labels)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -251,7 +267,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
                 f"classes={classes!r} differ from those of the first call, "
                 f"{self.classes_.tolist()}; leave them out."
             )
-        self._extend(table, labels, self._class_weighted(labels, sample_weight))
+        self._extend(table, labels, self._class_weighted(labels, sample_weight), started)
         return self
 
     @by_chunks

@@ -24,12 +24,12 @@ from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import TreeBatch
 
 
-def make_report(model: Any, X: Any, y: Any, title: str | None) -> Any:
+def make_report(model: Any, X: Any, y: Any, title: str | None, labels: Any) -> Any:
     """Make a ``dtgfn.report.Report``, which knows all estimators: found only when it is asked for.
 
     So no fit, and no measurement of one, depends on how a page is written.
     """
-    return importlib.import_module("dtgfn.report").Report(model, X, y, title=title)
+    return importlib.import_module("dtgfn.report").Report(model, X, y, title=title, labels=labels)
 
 
 class ExplainedEstimator:
@@ -127,10 +127,12 @@ class ExplainedEstimator:
         check_is_fitted(self, "posterior_")
         return shap_values(self, X, trees)
 
-    def report(self, X: Any = None, y: Any = None, *, title: str | None = None) -> Any:
+    def report(
+        self, X: Any = None, y: Any = None, *, title: str | None = None, labels: Any = None
+    ) -> Any:
         """Return everything as a page or a dict; X, y are held-out rows. See ``dtgfn.report``."""
         check_is_fitted(self, "posterior_")
-        return make_report(self, X, y, title)
+        return make_report(self, X, y, title, labels)
 
     def export(
         self, format: str, *, trees: Which = None, path: str | Path | None = None, **options: Any

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
+from dtgfn._support import clock
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_level, check_range
 from dtgfn.data.targets import check_numbers
@@ -57,6 +58,9 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
     weighting : {"importance", "uniform", "posterior"}
         How sampled trees are averaged: by R / P_F, which is right for every engine; all alike; or
         by R over the distinct trees, as in the paper's Algorithm 1.
+    dates : "number" or None
+        What columns of dates are: days since 1970-01-01, also where text spells dates (as
+        2024-03-01 or 01.03.2024), or refused.
     n_trees : int
         Posterior samples kept in ``posterior_.trees``.
     time_budget : float or None
@@ -107,6 +111,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         temperature: float | str = 1.0,
         ensemble: str | None = "auto",
         weighting: str = "importance",
+        dates: str | None = None,
         n_trees: int = 1000,
         time_budget: float | None = 60.0,
         n_jobs: int | None = None,
@@ -126,6 +131,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         self.temperature = temperature
         self.ensemble = ensemble
         self.weighting = weighting
+        self.dates = dates
         self.n_trees = n_trees
         self.time_budget = time_budget
         self.n_jobs = n_jobs
@@ -142,14 +148,15 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         return self._fit(X, y, sample_weight, streamed=False)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, *, streamed: bool) -> Self:
+        how: dict[str, Any] = {"streamed": streamed, "started": clock.monotonic()}
         leaf = self._leaf()
         source = self._read_source(X, y, sample_weight)
         if source is not None:
-            self._infer(source, None, None, leaf, self.temperature, streamed=streamed)
+            self._infer(source, None, None, leaf, self.temperature, **how)
             return self
         table, numbers = self._read_training(X, y)
         target = check_numbers(numbers)
-        self._infer(table, target, sample_weight, leaf, self.temperature, streamed=streamed)
+        self._infer(table, target, sample_weight, leaf, self.temperature, **how)
         return self
 
     def _leaf(self) -> NormalLeaf:
@@ -176,8 +183,9 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
         """
         if not hasattr(self, "posterior_"):
             return self._fit(X, y, sample_weight, streamed=True)
+        started = clock.monotonic()
         table, numbers = self._read_training(X, y, reset=False)
-        self._extend(table, check_numbers(numbers), sample_weight)
+        self._extend(table, check_numbers(numbers), sample_weight, started)
         return self
 
     @by_chunks

@@ -18,7 +18,8 @@ from dtgfn._support.arrays import Codes, Floats, Int64s
 from dtgfn._support.checks import check_level
 from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner, ColumnSpec, distinct_codes, encode
-from dtgfn.data.tables import as_table, listing
+from dtgfn.data.dated_tables import as_new_table
+from dtgfn.data.tables import listing
 from dtgfn.data.thresholds import threshold_text
 from dtgfn.explain.intervals import weighted_quantiles
 from dtgfn.explain.posterior_columns import columns_of, labels_of
@@ -252,7 +253,7 @@ def _rows(posterior: Posterior, binner: Binner, X: Any) -> tuple[Codes, Floats]:
         return rows.codes, rows.weight
     if posterior.binner is None:
         raise ValueError("X is given, but the engine was given codes; leave X out.")
-    codes = encode(binner, as_table(X))
+    codes = encode(binner, as_new_table(X))
     return codes, np.ones(len(codes))
 
 

@@ -16,6 +16,7 @@ from dtgfn.data.binning import (
     numbers_like,
     rule,
 )
+from dtgfn.data.meanings import Meaning, shown_name
 from dtgfn.data.tables import Column, Table, label
 from dtgfn.data.thresholds import threshold_text
 
@@ -61,15 +62,17 @@ def describe_columns(binner: Binner) -> list[dict[str, Any]]:
     described = []
     for spec in binner.columns:
         numeric = spec.kind == "number"
-        said, unit = split_unit(spec.name) if numeric else (spec.name, None)
+        said, unit = label_and_unit(spec.name, spec.meaning, numeric)
         low, high = _range(spec.thresholds) if numeric else (None, None)
         described.append(
             {
                 "name": spec.name,
                 "label": said,
+                "title": shown_name(spec.name, spec.meaning) if spec.meaning else spec.name,
                 "unit": unit,
                 "kind": spec.kind,
                 "categories": list(spec.categories),
+                "category_labels": _category_labels(spec),
                 "has_missing": spec.has_missing,
                 "low": low,
                 "high": high,
@@ -77,6 +80,26 @@ def describe_columns(binner: Binner) -> list[dict[str, Any]]:
             }
         )
     return described
+
+
+def label_and_unit(
+    name: str, meaning: Meaning | None, numeric: bool = True
+) -> tuple[str, str | None]:
+    """What a column is called, and its unit apart: as its meaning says, or as its name does."""
+    if meaning is not None and (meaning.label or meaning.unit):
+        label, unit = (meaning.label, None) if meaning.label else split_unit(name)
+        return str(label), meaning.unit or unit
+    return split_unit(name) if numeric else (name, None)
+
+
+def titles(binner: Binner) -> dict[str, str]:
+    """What each column is called, by its own name."""
+    return {spec.name: shown_name(spec.name, spec.meaning) for spec in binner.columns}
+
+
+def _category_labels(spec: ColumnSpec) -> dict[str, str]:
+    """What categories are called, of those that are called something else."""
+    return {} if spec.meaning is None else dict(spec.meaning.categories)
 
 
 def _range(thresholds: Floats) -> tuple[float | None, float | None]:
@@ -109,9 +132,10 @@ def split_rule(binner: Binner, feature: int, cut: int) -> tuple[str, str]:
     ('length ≤ 1.5 cm', 'length > 1.5 cm')
     """
     known = binner.features[feature]
-    if "at_most" not in split_test(binner, feature, cut):
+    coded = known.kind == "number" and known.meaning is not None and known.meaning.categories
+    if "at_most" not in split_test(binner, feature, cut) or coded:
         return rule(known, cut)
-    said, unit = split_unit(known.name)
+    said, unit = label_and_unit(known.name, known.meaning)
     shown = threshold_text(known.thresholds, cut) + (f" {unit}" if unit else "")
     too = " or missing" if known.has_missing else ""
     return f"{said} ≤ {shown}", f"{said} > {shown}{too}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner
+from dtgfn.data.meanings import Meaning, codes_between, shown_category, shown_name
 from dtgfn.data.thresholds import threshold_text
 from dtgfn.explain.tree_set import TreeSet, Which, take_trees
 from dtgfn.trees.batch import TreeBatch
@@ -119,19 +121,22 @@ def _narrow_choice(binner: Binner, now: Condition, step: PathStep) -> Choice:
 def condition_text(binner: Binner, condition: Condition) -> str:
     """Words for a condition, in the user's units."""
     spec = binner.columns[condition.column]
-    name = visible(spec.name)
+    name = shown_name(spec.name, spec.meaning)
     if isinstance(condition, Choice):
-        return f"{name} {_choice_words(condition)}"
+        return f"{name} {_choice_words(_in_words(condition, spec.meaning))}"
     known = _interval_words(binner, condition)
     if known is not None:
         return f"{name} {known}"
+    may_miss = spec.has_missing and condition.highest > len(spec.thresholds)
+    too = " or missing" if may_miss else ""
+    if (codes := _codes_inside(binner, condition)) is not None:
+        return f"{name} is {codes}{too}"
     low, high = _bounds(binner, condition)
     if low is not None and high is not None:
         return f"{low} < {name} <= {high}"
     if high is not None:
         return f"{name} <= {high}"
-    may_miss = spec.has_missing and condition.highest > len(spec.thresholds)
-    return f"{name} > {low}" + (" or missing" if may_miss else "")
+    return f"{name} > {low}{too}"
 
 
 def met_text(binner: Binner, condition: Condition, cell: str | None, known: bool = True) -> str:
@@ -140,9 +145,10 @@ def met_text(binner: Binner, condition: Condition, cell: str | None, known: bool
     ``known`` tells whether training had this category.
     """
     spec = binner.columns[condition.column]
-    name, cell = visible(spec.name), None if cell is None else visible(cell)
+    name = shown_name(spec.name, spec.meaning)
+    cell = None if cell is None else shown_category(cell, spec.meaning)
     if isinstance(condition, Choice):
-        return f"{name} {_met_choice(condition, cell, known)}"
+        return f"{name} {_met_choice(_in_words(condition, spec.meaning), cell, known)}"
     words = _interval_words(binner, condition)
     if words == "is missing":
         return f"{name} is missing"
@@ -152,7 +158,7 @@ def met_text(binner: Binner, condition: Condition, cell: str | None, known: bool
         return f"{name} is missing, as good as {side}"
     if words == "is present":
         return f"{name} = {cell} is present"
-    if spec.kind == "boolean":
+    if spec.kind == "boolean" or _codes_inside(binner, condition) is not None:
         return f"{name} is {cell}"
     sides = [f"above {low}"] * (low is not None) + [f"at most {high}"] * (high is not None)
     return f"{name} = {cell} is {' and '.join(sides)}"
@@ -168,9 +174,19 @@ def _interval_words(binner: Binner, condition: Interval) -> str | None:
         return "is present"
     if spec.kind != "boolean":
         return None
+    no, yes = (shown_category(text, spec.meaning) for text in ("false", "true"))
     if condition.highest == 0:
-        return "is false"
-    return "is true or missing" if spec.has_missing and condition.highest > q else "is true"
+        return f"is {no}"
+    return f"is {yes}" + (" or missing" if spec.has_missing and condition.highest > q else "")
+
+
+def _codes_inside(binner: Binner, condition: Interval) -> str | None:
+    """Names of the codes inside an interval, where numbers are codes with a name each."""
+    spec = binner.columns[condition.column]
+    inside = condition.highest < len(spec.thresholds)
+    low = float(spec.thresholds[condition.lowest - 1]) if condition.lowest > 0 else -math.inf
+    high = float(spec.thresholds[condition.highest]) if inside else math.inf
+    return codes_between(low, high, spec.meaning) if spec.kind == "number" else None
 
 
 def _bounds(binner: Binner, condition: Interval) -> tuple[str | None, str | None]:
@@ -179,6 +195,16 @@ def _bounds(binner: Binner, condition: Interval) -> tuple[str | None, str | None
     low = threshold_text(thresholds, condition.lowest - 1) if condition.lowest > 0 else None
     inside = condition.highest < len(thresholds)
     return low, threshold_text(thresholds, condition.highest) if inside else None
+
+
+def _in_words(condition: Choice, meaning: Meaning | None) -> Choice:
+    """The same, by what categories are called."""
+    if meaning is None or not meaning.categories:
+        return condition
+    only = None if condition.only is None else meaning.category(condition.only)
+    return replace(
+        condition, only=only, excluded=tuple(meaning.category(text) for text in condition.excluded)
+    )
 
 
 def _choice_words(condition: Choice) -> str:

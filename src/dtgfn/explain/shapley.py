@@ -9,7 +9,8 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats
 from dtgfn.data.binning import Binner, encode
-from dtgfn.data.tables import Table, as_table
+from dtgfn.data.dated_tables import as_new_table
+from dtgfn.data.tables import Table
 from dtgfn.explain.posterior_columns import columns_of, labels_of
 from dtgfn.explain.sum_nodes import node_means, node_weights
 from dtgfn.explain.tree_set import Which, take_trees
@@ -81,6 +82,7 @@ def shap_values(source: Any, X: Any, trees: Which = "all") -> Any:
         if trees != "all":
             raise TypeError(lacks_of_sums("single tree"))
         explanation = _explain(sum_explained(posterior), X)
+        _add_lines(posterior, X, explanation)
         return explanation[:, :, 0] if posterior.summed.n_sums == 1 else explanation
     chosen = take_trees(source, trees)
     names = list(chosen.outputs)
@@ -103,7 +105,7 @@ def shap_values(source: Any, X: Any, trees: Which = "all") -> Any:
 def _explain(explained: Explained, X: Any) -> Any:
     """Return the explanation of rows X, each column's features added up."""
     shap = _import_shap()
-    table, binner = as_table(X), explained.binner
+    table, binner = as_new_table(X), explained.binner
     codes = encode(binner, table).astype(np.float64)
     single = [_shap_tree(explained, b) for b in range(len(explained.trees))]
     model = {"trees": single, "internal_dtype": np.float64, "input_dtype": np.float64}
@@ -140,6 +142,17 @@ def sum_explained(posterior: SumPosterior) -> Explained:
     value = mean[:, :, None] * (member[:, None, None] == np.arange(summed.n_sums))
     binner = columns_of(posterior, summed.batch)
     return Explained(summed.batch, value, weight, constant, binner, outputs)
+
+
+def _add_lines(posterior: SumPosterior, X: Any, explanation: Any) -> None:
+    """Add what the lines of a column say, whose mean over the training rows is 0."""
+    lines = posterior.summed.lines
+    if lines is not None:
+        unit = posterior.leaf.scale if isinstance(posterior.leaf, NormalLeaf) else 1.0
+        slope = lines.slope.mean(axis=0).T * unit
+        said = lines.scores(posterior.encode(X))[:, :, None] * slope
+        for d, feature in enumerate(lines.feature):
+            explanation.values[:, posterior.column[feature]] += said[:, d]
 
 
 def _import_shap() -> Any:

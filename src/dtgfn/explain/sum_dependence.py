@@ -1,7 +1,7 @@
 """Partial dependence of sums of trees: what each draw predicts at each bin of a column.
 
 A class probability is no sum of what trees say, so every row has to be asked at every bin. What
-the trees that do not use the column say is added up once.
+the trees and lines that do not use the column say is added up once.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ def draw_dependence(
     summed = predictor.posterior.summed
     uses = np.asarray(np.isin(summed.batch.feature, features).any(axis=1))
     fixed, moving = keep_trees(summed, np.logical_not(uses)), keep_trees(summed, uses)
+    if summed.lines is not None:
+        fixed = replace(fixed, lines=summed.lines.only(features, others=True))
+        moving = replace(moving, lines=summed.lines.only(features))
     fixed_fast, moving_fast = make_fast(fixed), make_fast(moving)
     n_outputs = predictor.posterior.leaf.n_outputs if predictor.posterior.is_of_classes else 1
     out = np.zeros((summed.n_draws, len(bins), n_outputs))

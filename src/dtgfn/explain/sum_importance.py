@@ -3,7 +3,8 @@
 The gain of a split is how much it makes its tree vary over the training rows: with weights w and
 means v of what the rows at its children get, ``w_left w_right / (w_left + w_right) x
 (v_left - v_right)^2``, divided by the weight of all rows. Over all splits of a tree the gains add
-up to the variance of what the tree says. What one tree says and another takes back counts twice.
+up to the variance of what the tree says. The gain of a straight line is its variance, too. What one
+tree says and another takes back counts twice. Shares of splits are of the trees alone.
 """
 
 from __future__ import annotations
@@ -74,4 +75,4 @@ def draw_gains(posterior: SumPosterior) -> Floats:
     out = np.zeros((posterior.n_draws, posterior.n_columns))
     draw = batch // (posterior.summed.n_sums * posterior.summed.n_summed)
     np.add.at(out, (draw, posterior.column[trees.feature[batch, node]]), gain)
-    return out * (unit**2 / posterior.rows.weight.sum())
+    return out * (unit**2 / posterior.rows.weight.sum()) + posterior.line_spread**2

@@ -11,11 +11,13 @@ import numpy as np
 from dtgfn._support.arrays import Floats
 from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner, encode
-from dtgfn.data.tables import Table, as_table, label
+from dtgfn.data.dated_tables import as_new_table
+from dtgfn.data.tables import Table, label
 from dtgfn.explain.rules import PathStep, gather_conditions, met_text
 from dtgfn.explain.tree_set import (
     TreeSet,
     Which,
+    event_text,
     leaf_text,
     number_text,
     rows_text,
@@ -77,8 +79,10 @@ class DecisionPath:
         Those of each class; None for numbers.
     said : str
         What the leaf says, in short.
+    chance : str
+        Its probability in words: of the event, or of the likeliest class.
     outputs : tuple of str
-        Name of each class.
+        What each class is called.
 
     """
 
@@ -89,13 +93,19 @@ class DecisionPath:
     rows: float
     counts: Floats | None
     said: str
+    chance: str
     outputs: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """What the likeliest class is called; the number as text."""
+        return self.said if self.counts is None else self.outputs[int(np.argmax(self.value))]
 
     def __str__(self) -> str:
         if self.counts is None:
             head, mix = f"The tree says {self.said}", ""
         else:
-            head = f"The tree says {visible(str(self.vote))} (probability {self.value.max():.3f})"
+            head = f"The tree says {self.title} ({self.chance})"
             each = zip(self.outputs, self.counts, strict=True)
             mix = ": " + ", ".join(f"{number_text(n)} {visible(name)}" for name, n in each if n > 0)
         if self.conditions:
@@ -157,8 +167,15 @@ def decision_path(source: Any, row: Any, tree: Which = "best") -> DecisionPath:
         rows=float(chosen.rows[0, leaf]),
         counts=None if chosen.counts is None else chosen.counts[0, leaf],
         said=leaf_text(chosen, 0, leaf),
-        outputs=chosen.outputs,
+        chance=_chance(chosen, chosen.value[0, leaf]),
+        outputs=chosen.titles,
     )
+
+
+def _chance(chosen: TreeSet, value: Floats) -> str:
+    if chosen.event is not None:
+        return event_text(chosen, value)
+    return f"probability {value.max():.3f}"
 
 
 def _vote(chosen: TreeSet, value: Floats) -> Any:
@@ -177,7 +194,7 @@ def _one_row(row: Any, binner: Binner) -> Table:
         row = [list(row)]
     elif isinstance(row, np.ndarray) and row.ndim == 1:
         row = row[None, :]
-    table = as_table(row)
+    table = as_new_table(row)
     if table.n_rows != 1:
         raise ValueError(f"row has {table.n_rows} rows; give one, such as X[:1].")
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support.arrays import Codes, Floats
-from dtgfn._support.printable import visible
 from dtgfn.data.binning import Binner, encode, rule
-from dtgfn.data.tables import as_table
+from dtgfn.data.dated_tables import as_new_table
+from dtgfn.data.meanings import coded_sides
 from dtgfn.data.thresholds import threshold_text
-from dtgfn.explain.posterior_columns import columns_of, labels_of
+from dtgfn.explain.event import shown_event
+from dtgfn.explain.posterior_columns import class_title, columns_of, labels_of
 from dtgfn.posterior.node_values import Nodes, node_values, predicted
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.prediction import (
@@ -25,8 +27,9 @@ from dtgfn.posterior.prediction import (
     tree_weights,
 )
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.trees.batch import TreeBatch, node_sums, route, tally
-from dtgfn.trees.equivalent_cuts import EquivalentCuts, equivalent_cuts
+from dtgfn.trees.batch import TreeBatch, route, tally
+from dtgfn.trees.equivalent_cuts import EquivalentCuts
+from dtgfn.trees.left_out_rows import RowsLeftOutError, cuts_alike, sums_at_nodes
 from dtgfn.trees.score import leaf_log_marginal
 
 Which = TreeBatch | int | str | None
@@ -61,6 +64,8 @@ class TreeSet:
     sharpness : float
         Power of the average, see ``dtgfn.inference.outside``; 1 unless these are all trees of bags
         of classes (the mean of numbers is the same however sharp).
+    event : int or None
+        The class whose probability leaves tell, of two; None if they tell the likeliest class.
 
     """
 
@@ -74,6 +79,7 @@ class TreeSet:
     classes: npt.NDArray[Any] | None
     alike: EquivalentCuts | None = None
     sharpness: float = 1.0
+    event: int | None = None
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
@@ -83,9 +89,16 @@ class TreeSet:
         n_outputs = self.value.shape[2]
         return ("value",) if n_outputs == 1 else tuple(f"output {k}" for k in range(n_outputs))
 
+    @cached_property
+    def titles(self) -> tuple[str, ...]:
+        """What each of the K values is called before a reader (``data.meanings``)."""
+        if self.classes is None:
+            return self.outputs
+        return tuple(class_title(self.binner, name) for name in self.classes)
+
     def average(self, X: Any) -> Floats:
         """Weighted average of what the trees say of each row of a table [n, K], sharpened."""
-        leaves = route(self.trees, encode(self.binner, as_table(X)))
+        leaves = route(self.trees, encode(self.binner, as_new_table(X)))
         out = np.zeros((leaves.shape[1], self.value.shape[2]))
         for leaf, value, weight in zip(leaves, self.value, self.weight, strict=True):
             out += weight * value[leaf]
@@ -130,10 +143,26 @@ def take_trees(source: Any, trees: Which = "best") -> TreeSet:
     every = isinstance(trees, str) and trees == "all"
     powered = every and nodes.counts is not None
     power = Predictor(posterior, weighting).sharpness if powered else 1.0
-    alike = equivalent_cuts(batch, posterior.rows.codes) if len(batch) == 1 else None
+    alike = _alike(posterior, batch)
     return TreeSet(
-        batch, weight, *nodes, binner=binner, classes=classes, alike=alike, sharpness=power
+        batch,
+        weight,
+        *nodes,
+        binner=binner,
+        classes=classes,
+        alike=alike,
+        sharpness=power,
+        event=shown_event(source, classes),
     )
+
+
+def _alike(posterior: TreePosterior, batch: TreeBatch) -> EquivalentCuts | None:
+    """Cuts that part the rows alike, of one tree; None where the rows that could tell are gone."""
+    if len(batch) != 1:
+        return None
+    with suppress(RowsLeftOutError):
+        return cuts_alike(batch, posterior.rows)
+    return None
 
 
 def take_tree(source: Any, tree: Which = "best") -> TreeSet:
@@ -194,7 +223,7 @@ def average_values(posterior: TreePosterior, codes: Codes) -> Floats:
 def node_log_marginals(posterior: TreePosterior, trees: TreeBatch) -> Floats:
     """Log m of the training rows at every node [B, N], as if it were a leaf."""
     rows, score = posterior.rows, posterior.score
-    sums, _ = node_sums(trees, rows.codes, rows.target, rows.weight, score.leaf)
+    sums = sums_at_nodes(trees, rows, score.leaf)
     return leaf_log_marginal(sums, score)
 
 
@@ -293,8 +322,11 @@ def _interval_text(chosen: TreeSet, node: int) -> str:
     first, last = (int(cut[0, node]) for cut in chosen.alike)
     if threshold_interval(chosen, node, first, last) is None:
         return ""
-    thresholds = chosen.binner.features[int(chosen.trees.feature[0, node])].thresholds
+    feature = chosen.binner.features[int(chosen.trees.feature[0, node])]
+    thresholds = feature.thresholds
     ends = (first, min(last, len(thresholds) - 1))
+    if coded_sides(float(thresholds[ends[0]]), feature.meaning) is not None:
+        return ""  # codes are told by their names
     low, high = (threshold_text(thresholds, end) for end in ends)
     return f"  [{low} to {high}]"
 
@@ -318,13 +350,21 @@ def split_text(chosen: TreeSet, b: int, node: int) -> tuple[str, str]:
 
 
 def leaf_text(chosen: TreeSet, b: int, node: int) -> str:
-    """What a leaf says: the likeliest class and its probability, or its number."""
+    """What a leaf says: P(event), or the likeliest class and its probability, or its number."""
     if chosen.spread is not None:
         return f"{chosen.value[b, node, 0]:.6g} +- {chosen.spread[b, node]:.2g}"
     if chosen.classes is None:
         return ", ".join(f"{number:.6g}" for number in chosen.value[b, node])
+    if chosen.event is not None:
+        return event_text(chosen, chosen.value[b, node])
     best = int(np.argmax(chosen.value[b, node]))
-    return f"{visible(chosen.outputs[best])}  {chosen.value[b, node, best]:.3f}"
+    return f"{chosen.titles[best]}  {chosen.value[b, node, best]:.3f}"
+
+
+def event_text(chosen: TreeSet, value: Floats) -> str:
+    """Probability of the event, of the classes' [C]."""
+    assert chosen.event is not None, "the caller asks first"
+    return f"P({chosen.titles[chosen.event]}) {value[chosen.event]:.3f}"
 
 
 class DrawnNode(NamedTuple):

@@ -232,12 +232,13 @@ def _classes(program: Program) -> Iterable[Any]:
 
 def _literals(spec: ColumnSpec) -> list[str]:
     """The categories of a column; refuse what C ends its texts by."""
-    if any("\0" in text for text in spec.categories):
+    texts = spec.categories if spec.scale is None else spec.scale.levels  # in order
+    if any("\0" in text for text in texts):
         raise ValueError(
             f"Column {spec.name!r} has a category with a NUL character, where a text ends in C; "
             "replace it and fit again."
         )
-    return [c_literal(text) for text in spec.categories]
+    return [c_literal(text) for text in texts]
 
 
 def c_literal(text: str) -> str:

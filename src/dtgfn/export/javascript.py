@@ -12,6 +12,7 @@ from string import Template
 from typing import Any
 
 from dtgfn._version import __version__
+from dtgfn.data.binning import ColumnSpec
 from dtgfn.explain.tree_set import TreeSet
 from dtgfn.export.json_document import plain_label
 from dtgfn.export.program import program_of
@@ -37,6 +38,11 @@ function numberOf(value, { name, kind, categories }) {
   if (kind === "category") {
     const spelled = typeof value === "boolean" ? (value ? "True" : "False") : String(value);
     return categories.indexOf(spelled);
+  }
+  if (kind === "level") {
+    const rank = categories.indexOf(String(value));
+    if (rank < 0) throw new TypeError("column " + JSON.stringify(name) + " holds no level");
+    return rank;
   }
   const number = typeof value === "boolean" ? Number(value) : value;
   const fits = kind === "boolean" ? number === 0 || number === 1 : Number.isFinite(number);
@@ -123,6 +129,13 @@ export function predict(row) {
 """
 
 
+def _cells_of(spec: ColumnSpec) -> dict[str, Any]:
+    """Kind of a column's cells, and the texts that they may be; those of levels are in order."""
+    if spec.scale is not None and spec.scale.levels:
+        return {"kind": "level", "categories": list(spec.scale.levels)}
+    return {"kind": spec.kind, "categories": list(spec.categories)}
+
+
 def to_javascript(source: TreeSet | SumPosterior) -> str:
     """Write trees, or sums of trees, as a module with ``predict`` and ``predictProba``.
 
@@ -137,10 +150,7 @@ def to_javascript(source: TreeSet | SumPosterior) -> str:
 
     """
     program = program_of(source)
-    columns = [
-        {"name": spec.name, "kind": spec.kind, "categories": list(spec.categories)}
-        for spec in program.binner.columns
-    ]
+    columns = [{"name": spec.name, **_cells_of(spec)} for spec in program.binner.columns]
     of_classes = program.classes is not None
     labels = [plain_label(c) for c in (() if program.classes is None else program.classes)]
     power = repr(program.sharpness)

@@ -22,6 +22,7 @@ from dtgfn.export.onnx_graph import (
     leaf_nodes,
     tree_ensemble,
 )
+from dtgfn.export.sum_trees import n_sum_nodes, only_trees
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.trees.leaf_models import NormalLeaf
 
@@ -31,13 +32,13 @@ MOST_NODES = 10_000_000  # of all trees: a file of ONNX has two gigabytes at mos
 def sums_to_onnx(posterior: SumPosterior) -> Any:
     """Make an ``onnx.ModelProto`` of all draws; inputs and outputs are as of ``to_onnx``."""
     helper, types = import_onnx()
-    summed = posterior.summed
-    n_nodes = int(summed.batch.n_nodes.sum())
+    n_nodes = n_sum_nodes(posterior)
     if n_nodes > MOST_NODES:
         raise ValueError(
             f"These sums have {n_nodes:,} nodes, more than the {MOST_NODES:,} that an ONNX file "
             "has room for; fit with fewer n_draws."
         )
+    summed = only_trees(posterior)
     binner = columns_of(posterior, summed.batch)
     inputs, nodes = column_inputs(binner, helper, types)
     leaves = np.array(leaf_nodes(summed.batch))

@@ -18,6 +18,7 @@ from dtgfn.data.binning import Binner
 from dtgfn.explain.column_labels import split_test
 from dtgfn.explain.posterior_columns import columns_of, labels_of
 from dtgfn.explain.tree_set import TreeSet
+from dtgfn.export.sum_trees import n_sum_nodes, only_trees
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.leaf_models import NormalLeaf
@@ -80,10 +81,13 @@ def program_of(source: TreeSet | SumPosterior, most_nodes: int = MOST_NODES) -> 
     ([5.0, 0.0, 0.0], [[0.99, 0.01], [0.01, 0.99]])
 
     """
-    trees = source.trees if isinstance(source, TreeSet) else source.summed.batch
-    n_nodes = int(trees.n_nodes.sum())
+    way = "one tree"
+    if isinstance(source, TreeSet):
+        n_nodes = int(source.trees.n_nodes.sum())
+    else:
+        n_nodes = n_sum_nodes(source)
+        way = "to onnx, or fit with fewer n_draws, or with lines=False"
     if n_nodes > most_nodes:
-        way = "one tree" if isinstance(source, TreeSet) else "to onnx, or fit with fewer n_draws"
         raise ValueError(
             f"{n_nodes:,} nodes are more than the {most_nodes:,} that this format is written for; "
             f"export {way}."
@@ -109,7 +113,7 @@ def _of_average(chosen: TreeSet) -> Program:
 
 
 def _of_sums(posterior: SumPosterior) -> Program:
-    summed, leaf_model = posterior.summed, posterior.leaf
+    summed, leaf_model = only_trees(posterior), posterior.leaf
     binner = columns_of(posterior, summed.batch)
     nodes, root, leaf = _flat(summed.batch, binner)
     value = summed.value[leaf][:, None]

@@ -6,18 +6,19 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.ensemble import VotingClassifier, VotingRegressor
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import LabelEncoder
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, TREE_LEAF, TREE_UNDEFINED, Tree
-from sklearn.utils import Bunch, Tags
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from dtgfn._support.arrays import Floats
 from dtgfn._support.checks import check_choice
 from dtgfn.data.binning import Binner, encode
-from dtgfn.data.tables import as_table, listing
+from dtgfn.data.dated_tables import as_new_table
+from dtgfn.data.tables import listing
 from dtgfn.explain.tree_set import TreeSet
 
 Columns = Literal["auto", "raw", "codes"]
@@ -29,9 +30,10 @@ def to_sklearn(
 ) -> BaseEstimator:
     """Make a fitted scikit-learn estimator of a set of trees.
 
-    One tree gives a ``DecisionTreeClassifier`` (or ``DecisionTreeRegressor``), several a soft
-    ``VotingClassifier`` (or ``VotingRegressor``) of such trees with their weights. No vote sharpens
-    its average, so all trees of bags are refused.
+    One tree gives a ``DecisionTreeClassifier`` (or ``DecisionTreeRegressor``), several an
+    ``AveragedTreesClassifier`` (or ``AveragedTreesRegressor``): a forest of such trees with their
+    weights, which ``shap.TreeExplainer`` takes. None sharpens its average, so all trees of bags are
+    refused.
 
     Parameters
     ----------
@@ -66,7 +68,7 @@ def to_sklearn(
     if chosen.sharpness != 1:
         raise ValueError(
             f"Bags predict the power {chosen.sharpness:.3g} of their trees' average, which a "
-            "scikit-learn vote cannot; export one tree, or to json or onnx."
+            "scikit-learn forest cannot; export one tree, or to json or onnx."
         )
     texts = [spec.name for spec in chosen.binner.columns if spec.kind == "category"]
     if columns == "raw" and texts:
@@ -101,7 +103,7 @@ class CodeEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> npt.NDArray[np.float32]:
         """Codes [n, features] of a table."""
-        return encode(self.binner, as_table(X)).astype(np.float32)
+        return encode(self.binner, as_new_table(X)).astype(np.float32)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Name of each code column."""
@@ -121,20 +123,47 @@ class CodeEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+class AveragedTreesRegressor(RandomForestRegressor):  # type: ignore[misc]
+    """A forest whose trees already hold their weights: what they say is added up."""
+
+    def predict(self, X: Any) -> Floats:
+        """Weighted average of the trees [n]."""
+        return self._sum(X)[:, 0]
+
+    def _sum(self, X: Any) -> Floats:
+        """Add up the trees without asking each of them to check the rows again [n, K]."""
+        check_is_fitted(self, "estimators_")
+        rows = self._validate_X_predict(X)
+        total = sum(tree.tree_.predict(rows) for tree in self.estimators_)
+        return np.asarray(total / len(self.estimators_))
+
+
+class AveragedTreesClassifier(ClassifierMixin, AveragedTreesRegressor):  # type: ignore[misc]
+    """The same of class probabilities, of which a forest of classifiers would drop the weights."""
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Weighted average of the trees' class probabilities [n, C]."""
+        return self._sum(X)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Most probable class of each row [n]."""
+        return np.asarray(self.classes_[self._sum(X).argmax(axis=1)])
+
+
 def _averaged(trees: list[BaseEstimator], chosen: TreeSet) -> BaseEstimator:
-    """One tree as it is, several as a fitted weighted vote."""
+    """One tree as it is, several as a fitted forest."""
     if len(trees) == 1:
         return trees[0]
-    named = [(f"tree {b}", tree) for b, tree in enumerate(trees)]
-    weight = chosen.weight.tolist()
-    if chosen.classes is None:
-        model = VotingRegressor(named, weights=weight)
-    else:
-        model = VotingClassifier(named, voting="soft", weights=weight)
-        model.le_ = LabelEncoder()
-        model.classes_ = model.le_.classes_ = chosen.classes
+    kind = AveragedTreesRegressor if chosen.classes is None else AveragedTreesClassifier
+    model = kind(n_estimators=len(trees))
     model.estimators_ = trees
-    model.named_estimators_ = Bunch(**dict(named))
+    model.n_outputs_, model.n_features_in_ = chosen.value.shape[2], trees[0].n_features_in_
+    if hasattr(trees[0], "feature_names_in_"):
+        model.feature_names_in_ = trees[0].feature_names_in_
+        for tree in trees:
+            del tree.feature_names_in_  # the rows of a forest come to its trees without names
+    if chosen.classes is not None:
+        model.classes_ = chosen.classes
     return model
 
 
@@ -160,7 +189,7 @@ def _on_columns(chosen: TreeSet, b: int, dtype: RowType) -> BaseEstimator:
 
 def _fitted(chosen: TreeSet, b: int, threshold: Floats, n_features: int) -> BaseEstimator:
     """Fill a scikit-learn tree with the nodes of tree ``b``; threshold [N] is in its units."""
-    n_nodes = int(chosen.trees.n_nodes[b])
+    n_nodes, n_trees = int(chosen.trees.n_nodes[b]), len(chosen.trees)
     feature, left = chosen.trees.feature[b, :n_nodes], chosen.trees.left[b, :n_nodes]
     value, rows = chosen.value[b, :n_nodes], chosen.rows[b, :n_nodes]
     inner = feature >= 0
@@ -178,7 +207,8 @@ def _fitted(chosen: TreeSet, b: int, threshold: Floats, n_features: int) -> Base
     depth = int(chosen.trees[b : b + 1].depth[0])
     tree = Tree(n_features, np.array([value.shape[1]], dtype=np.intp), 1)
     state = {"max_depth": depth, "node_count": n_nodes, "nodes": nodes}
-    tree.__setstate__(state | {"values": np.ascontiguousarray(value[:, None, :])})
+    shares = value * (chosen.weight[b] * n_trees)  # the value itself of one tree
+    tree.__setstate__(state | {"values": np.ascontiguousarray(shares[:, None, :])})
     kind = DecisionTreeRegressor if chosen.classes is None else DecisionTreeClassifier
     model = kind(max_depth=depth or None)
     model.n_features_in_, model.n_outputs_, model.max_features_ = n_features, 1, n_features

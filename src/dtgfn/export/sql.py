@@ -96,6 +96,13 @@ def _check(program: Program) -> None:
             "fewer n_trees or n_draws, or export to c, javascript or onnx."
         )
     used = sorted({c for c in program.nodes.column.tolist() if c >= 0})
+    specs = [program.binner.columns[c] for c in used]
+    dates = [spec.name for spec in specs if spec.scale is not None and not spec.scale.levels]
+    if dates:
+        raise ValueError(
+            f"Columns {listing(dates)} are dates, which every database counts in its own way; fit "
+            "to a column of days, or export to c, javascript or onnx, which take days."
+        )
     by_name: dict[str, list[str]] = {}
     for column in used:
         name = program.binner.columns[column].name
@@ -138,6 +145,9 @@ def _case(program: Program, node: int, output: int, indent: str) -> str:
         asked = f"{column} IS NOT NULL"
     elif spec.kind == "boolean":
         asked = f"NOT {column}"
+    elif spec.scale is not None:  # an ordered category
+        low = ", ".join(map(literal, spec.scale.levels[: math.floor(number) + 1]))
+        asked = f"{column} IN ({low})"
     else:
         assert kind == AT_MOST
         asked = f"{column} <= {double(number)}"

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dtgfn.data.meanings import shown_name
 from dtgfn.explain.tree_set import TreeSet, split_text
 
 MOST_TREES = 10_000
@@ -84,7 +85,8 @@ def _node(
     test = int(trees.feature[b, node]), int(trees.cut[b, node])
     if test not in tests:
         tests[test] = str(len(tests))
-        column = chosen.binner.features[test[0]].name
+        feature = chosen.binner.features[test[0]]
+        column = shown_name(feature.name, feature.meaning)
         names[tests[test]] = [column, _behind(column, split_text(chosen, b, node)[0]), column]
     left = int(trees.left[b, node])
     below = [_node(chosen, b, child, tests, names) for child in (left, left + 1)]

@@ -35,6 +35,11 @@ def read_auto(settings: dict[str, Any], leaf: LeafModel, method: Method) -> tupl
             f"temperature={temperature!r} is not known; give a number from 0.01 to 1e6, or 'auto'."
         )
     names = tuple(name for name in FIRST if is_auto(settings[name]))
+    if "max_depth" in names and hasattr(settings["split_penalty"], "node_terms"):
+        raise ValueError(
+            "max_depth='auto' tries depths that a prior of one's own was not made for; give a "
+            "max_depth, or a split_penalty by name."
+        )
     if names and getattr(method.options, "checkpoint", None) is not None:
         raise ValueError(
             f"{names[0]}='auto' trains once for each value, so there is no one checkpoint; leave "

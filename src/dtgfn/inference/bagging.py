@@ -154,6 +154,12 @@ def infer_bagged(
             return False
         told = replace(one, time_budget=sharing.seconds(bag), progress=lambda *_, **__: check())
         found = bags.infer(told, alone(plan, bag))
+        if bag == 0 and isinstance(found, BudgetExceeded) and told.time_budget is not None:
+            # One bag in all of the time is better than none in its share.
+            sharing.overhead = max(clock.monotonic() - begun - told.time_budget, 0.0)
+            if not sharing.is_over:
+                told = replace(told, time_budget=sharing.all_that_is_left())
+                found = bags.infer(told, alone(plan, bag))
         collected.put(bag, found)
         if isinstance(found, BudgetExceeded):
             return False
@@ -237,6 +243,10 @@ class Sharing:
     def is_over(self) -> bool:
         """Whether not even what comes after an engine can be done in time."""
         return self.time_budget is not None and self.time_budget - self.used < self.overhead
+
+    def all_that_is_left(self) -> float | None:
+        """Seconds that one bag may take if no other is to follow."""
+        return self.seconds(self.n_bags - 1)
 
     def seconds(self, bag: int) -> float | None:
         """An even share of the time that is left for this bag and those after it."""
@@ -331,7 +341,10 @@ def _as_posterior(
     done, outside = collected.done, collected.outside
     if not done:
         assert collected.refusal is not None, "a bag has trees, or there is a reason"
-        raise collected.refusal
+        raise BudgetExceeded(
+            f"{collected.refusal} (Not one of {plan.n_bags} bags was finished; each had an even "
+            "share of the time. Fewer n_bags have more.)"
+        )
     bag = np.repeat(np.arange(len(done)), plan.n_trees[done]).astype(np.int32)
     again = np.arange(run.n_trees) % len(bag)  # trees repeated for bags that were left out
     trees = trim(stack_trees(collected.batches))[again]

@@ -31,6 +31,8 @@ from dtgfn.trees.batch import TreeBatch, node_sums
 from dtgfn.trees.score import Rows, Score, leaf_log_marginal, log_prior, merge_rows
 
 TRAINED_SHARE = 0.1  # of a fit's time and steps
+# Of the time for weighing the old trees, rows times trees in a second, and how few trees may do.
+WEIGHED_SHARE, ROUTED_PER_SECOND, FEWEST_WEIGHED = 0.25, 2e7, 20
 
 
 def extend_posterior(
@@ -69,7 +71,8 @@ def extend_posterior(
     -------
     TreePosterior
         ``diagnostics["instant"]`` tells what the old trees, weighed for all rows before any
-        training, said: log_evidence, log_evidence_error, ess and seconds.
+        training, said: log_evidence, log_evidence_error, ess and seconds. Of very many rows these
+        are some of the trees only, as many as there is time for.
 
     Examples
     --------
@@ -82,6 +85,7 @@ def extend_posterior(
     (-26.56, -38.58)
 
     """
+    started = clock.monotonic()
     if isinstance(posterior, SumPosterior):
         raise TypeError("A sum of trees cannot take more rows; fit all of them again.")
     method = read_method(posterior.engine, options)
@@ -96,6 +100,7 @@ def extend_posterior(
         n_jobs=n_jobs,
         random_state=random_state,
         verbose=verbose,
+        started=started,
     )
 
 
@@ -111,24 +116,25 @@ def extend_prepared(
     n_jobs: int | None,
     random_state: int | np.random.Generator | None,
     verbose: bool,
+    started: float,
 ) -> TreePosterior:
     """Extend by what is already read: ``as_table``, ``read_target``, ``read_method(...).options``.
 
-    All else is as in ``extend_posterior``.
+    All else is as in ``extend_posterior``; reading began when the clock was at ``started``.
     """
     wanted = len(posterior.trees) if n_trees is None else n_trees
     n_trees, time_budget, n_jobs = check_run(wanted, time_budget, n_jobs)
     check_seed(random_state)
     binner = check_extensible(posterior)
-    started = clock.monotonic()
     batch = code_batch(posterior, table, target, sample_weight)
     if len(batch.weight) == 0:
         return posterior
     rows = append_rows(posterior.rows, batch)
-    known, instant = weigh_old_trees(posterior, batch)
+    known, instant = weigh_old_trees(fewer_trees(posterior, len(rows.weight), time_budget), batch)
     time_budget = remaining_budget(time_budget, clock.monotonic() - started, at_least=0.5)
     if posterior.engine == "gfn":
-        options = replace(options, policy=posterior.solution, warm_start=known)
+        policy = options.policy if posterior.solution is None else posterior.solution
+        options = replace(options, policy=policy, warm_start=known)
         if posterior.solution is not None:
             time_budget, options = shortened(time_budget, options)
     with progress_bar(verbose) as progress:
@@ -164,6 +170,18 @@ def check_extensible(posterior: TreePosterior) -> Binner:
             "dtgfn.infer made from a table."
         )
     return posterior.binner
+
+
+def fewer_trees(posterior: TreePosterior, n_rows: int, seconds: float | None) -> TreePosterior:
+    """Return some of the trees, evenly from first to last, where there is no time to weigh all."""
+    if seconds is None:
+        return posterior
+    most = max(int(WEIGHED_SHARE * seconds * ROUTED_PER_SECOND / n_rows), FEWEST_WEIGHED)
+    if most >= len(posterior.trees):
+        return posterior
+    chosen = np.linspace(0, len(posterior.trees) - 1, most).astype(np.int64)
+    drawn = ("trees", "log_reward", "log_prob", "log_weight")
+    return replace(posterior, **{name: getattr(posterior, name)[chosen] for name in drawn})
 
 
 def weigh_old_trees(

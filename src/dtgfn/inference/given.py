@@ -42,7 +42,8 @@ NEGLIGIBLE = 15.0  # nats below the best cut, at one level further down
 class Part:
     """Draws [n] of subtrees on some rows, equally weighted, with what they add up to.
 
-    ``log_z`` and its error are of the tempered target, ``log_reward`` and ``best`` are not.
+    ``log_z`` and its error are of the tempered target, as is ``best_log_mass``, of the best tree
+    and those equivalent to it; ``log_reward`` is not.
     """
 
     trees: TreeBatch
@@ -51,6 +52,7 @@ class Part:
     variance: float
     best: TreeBatch
     best_log_reward: float
+    best_log_mass: float
 
 
 @dataclass
@@ -109,8 +111,8 @@ def infer_given(
     demands = read_demands(given, binner)
     if not isinstance(score.prior, PenaltyPrior):
         raise ValueError(
-            "given goes with a penalty per split; leave out split_penalty='bcart', whose cost of a "
-            "split depends on where it stands."
+            "given goes with a penalty per split; leave out a split_penalty, such as 'bcart', "
+            "whose cost of a split depends on where it stands."
         )
     deepest = max((len(place) + bool(d.features) for place, d in demands.at.items()), default=0)
     if deepest > score.max_depth:
@@ -130,7 +132,7 @@ def infer_given(
     )
     part = keep_demands(infer_place(state, seen, ()), state, rows, binner)
     tempered = part.log_reward / score.temperature
-    return sampled_posterior(
+    found = sampled_posterior(
         part.trees,
         log_reward=part.log_reward,
         log_prob=tempered - part.log_z,
@@ -145,6 +147,9 @@ def infer_given(
         also_known=part.best,
         diagnostics={"given": demands.words, "seconds": clock.monotonic() - state.started},
     )
+    if method.engine.name != "exact" or demands.below or demands.monotone:
+        return found  # the share of its draws is all that is known of a tree
+    return replace(found, best_tree=part.best, best_log_reward=part.best_log_reward)
 
 
 def keep_demands(part: Part, state: Conditioning, rows: Rows, binner: Binner) -> Part:
@@ -164,16 +169,19 @@ def keep_demands(part: Part, state: Conditioning, rows: Rows, binner: Binner) ->
         )
     share = kept.size / n_trees
     best = kept[np.argmax(part.log_reward[kept])]
-    is_kept = kept_demands(part.best, demands, *given)[0]
     chosen = state.rng.choice(kept, n_trees)
-    return Part(
-        part.trees[chosen],
-        part.log_reward[chosen],
-        part.log_z + math.log(share),
-        part.variance + (1 - share) / kept.size,
-        part.best if is_kept else part.trees[[best]],
-        part.best_log_reward if is_kept else float(part.log_reward[best]),
+    less = replace(
+        part,
+        trees=part.trees[chosen],
+        log_reward=part.log_reward[chosen],
+        log_z=part.log_z + math.log(share),
+        variance=part.variance + (1 - share) / kept.size,
     )
+    if kept_demands(part.best, demands, *given)[0]:
+        return less
+    value = float(part.log_reward[best])
+    mass = value / state.score.temperature
+    return replace(less, best=part.trees[[best]], best_log_reward=value, best_log_mass=mass)
 
 
 def without_columns(rows: Rows, column: Int32s, never: tuple[int, ...]) -> Rows:
@@ -199,7 +207,8 @@ def infer_place(state: Conditioning, rows: Rows, place: Place) -> Part:
         value = float(log_reward(leaf, rows, replace(state.score, max_depth=levels))[0])
         several = stack_trees([leaf] * state.run.n_trees)
         rewards = np.full(state.run.n_trees, value)
-        return Part(several, rewards, value / state.score.temperature, 0.0, leaf, value)
+        log_z = value / state.score.temperature
+        return Part(several, rewards, log_z, 0.0, leaf, value, log_z)
     if demand is None:
         return as_part(state.infer(rows, levels), state.run.n_trees, state.rng, place)
     cuts = list(distinct_cuts(rows, demand.features, demand.cut))
@@ -229,6 +238,7 @@ def as_part(found: TreePosterior, n_trees: int, rng: np.random.Generator, place:
         found.log_evidence_error**2,
         found.best_tree,
         found.best_log_reward,
+        found.best_log_mass,
     )
 
 
@@ -294,14 +304,17 @@ def infer_split(state: Conditioning, rows: Rows, cut: Cut, place: Place) -> Part
     log_split = float(split_terms[len(place)])
     rules = np.array(cut.rules, np.int32)
     chosen = rules[state.rng.integers(len(rules), size=len(left.trees))]
+    of_one = rules[rules[:, 0] == rules[0, 0]]  # splits of other features are other trees
+    tempered = log_split / state.score.temperature
     # Draws of both sides are independent, so their order does not matter.
     return Part(
         trees=join_trees(chosen, left.trees, right.trees),
         log_reward=log_split + left.log_reward + right.log_reward,
-        log_z=log_split / state.score.temperature + math.log(len(rules)) + left.log_z + right.log_z,
+        log_z=tempered + math.log(len(rules)) + left.log_z + right.log_z,
         variance=left.variance + right.variance,
-        best=join_trees(rules[len(rules) // 2][None], left.best, right.best),
+        best=join_trees(of_one[(len(of_one) - 1) // 2][None], left.best, right.best),
         best_log_reward=log_split + left.best_log_reward + right.best_log_reward,
+        best_log_mass=tempered + math.log(len(of_one)) + left.best_log_mass + right.best_log_mass,
     )
 
 
@@ -311,7 +324,7 @@ def mix(parts: list[Part], n_trees: int, rng: np.random.Generator) -> Part:
     total = float(logsumexp(log_z))
     share = np.exp(log_z - total)
     number = rng.multinomial(n_trees, share / share.sum())
-    best = max(parts, key=lambda part: part.best_log_reward)
+    best = max(parts, key=lambda part: part.best_log_mass)
     some = [(part, rng.permutation(n_trees)[:n]) for part, n in zip(parts, number, strict=True)]
     return Part(
         stack_trees([part.trees[chosen] for part, chosen in some if len(chosen)]),
@@ -320,6 +333,7 @@ def mix(parts: list[Part], n_trees: int, rng: np.random.Generator) -> Part:
         float(np.sum(share**2 * [part.variance for part in parts])),
         best.best,
         best.best_log_reward,
+        best.best_log_mass,
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, overload
 
@@ -12,17 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dtgfn._support import clock
-from dtgfn._support.budgets import remaining_budget
+from dtgfn._support.budgets import MOMENT, remaining_budget
+from dtgfn._support.callers import levels_to_caller
 from dtgfn._support.checks import check_run, check_seed
 from dtgfn._support.progress import progress_bar
-from dtgfn.data.tables import Table, as_table
+from dtgfn.data.dated_tables import as_training_table
+from dtgfn.data.hints import warn_of_oddities
+from dtgfn.data.tables import Table
 from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.diagnostics.judgement import (
     UntrustworthyFit,
-    levels_to_caller,
     warn_if_untrustworthy,
 )
-from dtgfn.engines.contract import Run
+from dtgfn.engines.contract import BudgetExceeded, Run
 from dtgfn.engines.registry import find_engine
 from dtgfn.engines.warm_up import compile_engine
 from dtgfn.inference.auto import FIRST, infer_chosen, read_auto
@@ -68,6 +71,7 @@ def infer(
     classes: npt.ArrayLike | None = None,
     split_penalty: SplitPenalty = "mdl",
     temperature: float | str = 1.0,
+    dates: str | None = None,
     ensemble: Literal["bags"] | None = None,
     given: str | Mapping[str, Any] | None = None,
     n_trees: int = 1000,
@@ -93,6 +97,7 @@ def infer(
     classes: npt.ArrayLike | None = None,
     split_penalty: SplitPenalty = "mdl",
     temperature: float | str = 1.0,
+    dates: str | None = None,
     ensemble: str | None = None,
     given: str | Mapping[str, Any] | None = None,
     n_trees: int = 1000,
@@ -132,9 +137,12 @@ def infer(
     split_penalty : "mdl", "paper", float, "bcart", ("bcart", base, decay) or "auto"
         Prior over structures; "mdl" is log 4 + log columns + log n_thresholds nats per split.
         "auto" chooses 1, 0.7, 0.5 or 0.35 times as much: by evidence, with bags by rows out of bag.
+        Or an object of one's own (``dtgfn.engines.StructurePrior``).
     temperature : float or "auto"
         The target is R^(1/temperature); "auto" chooses it by the log score of rows left out, with
         bags of rows out of bag.
+    dates : "number" or None
+        What columns of dates are: days since 1970-01-01, also where text spells dates, or refused.
     ensemble : "bags", "sum" or None
         "bags" averages posteriors of resampled rows and columns instead, see
         ``dtgfn.infer_bagged``. "sum" samples sums of trees, which predict best; ``engine``
@@ -189,7 +197,9 @@ def infer(
     leaf = DirichletLeaf(1, leaf_concentration) if leaf is None else leaf
     check_ensemble(ensemble, options, find_engine(engine).option_names)
     source = training_source(X, y, sample_weight)
-    table = as_table(X) if source is None else source
+    table = as_training_table(X, dates) if source is None else source
+    if isinstance(table, Table):
+        warn_of_oddities(table)
     target = read_target(y, leaf) if source is None else None
     if ensemble == "sum":
         set_here = {
@@ -298,8 +308,9 @@ def infer_prepared(
         n_thresholds=n_thresholds,
         **{name: FIRST[name] if name in auto else value for name, value in settings.items()},
     )
-    time_budget = remaining_budget(time_budget, clock.monotonic() - started)
-    with progress_bar(verbose) as progress:
+    allowed, spent = time_budget, clock.monotonic() - started
+    time_budget = remaining_budget(allowed, spent)
+    with progress_bar(verbose) as progress, tell_reading(allowed, spent):
         run = Run(
             column=data.binner.feature_column.astype(np.int32),
             n_columns=data.n_columns,
@@ -322,6 +333,19 @@ def infer_prepared(
         warn_if_untrustworthy(posterior)
     warn_if_cut_short(posterior, time_budget)
     return replace(posterior, rows=data.rows, binner=data.binner, classes=data.classes)
+
+
+@contextmanager
+def tell_reading(time_budget: float | None, spent: float) -> Iterator[None]:
+    """Let a refusal that names the seconds left say where the others went."""
+    try:
+        yield
+    except BudgetExceeded as refusal:
+        if time_budget is None or spent < MOMENT:
+            raise
+        raise BudgetExceeded(
+            f"{refusal} (Reading the table took {spent:.1f} s of time_budget={time_budget:g} s.)"
+        ) from None
 
 
 def check_given_alone(method: Method, auto: Collection[str]) -> None:

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from dtgfn._support import clock
+from dtgfn._support.callers import levels_to_caller
 from dtgfn._support.json_values import none_if_nan
-from dtgfn.diagnostics.judgement import UntrustworthyFit, levels_to_caller
+from dtgfn.diagnostics.judgement import UntrustworthyFit
 from dtgfn.engines.contract import BudgetExceeded, Run
 from dtgfn.inference.method import Method
 from dtgfn.inference.prior_mass import FIT_SHARE, LARGEST_ERROR, evidence_error, log_prior_mass

@@ -17,7 +17,7 @@ from dtgfn.engines.exact.engine import infer_exact
 from dtgfn.engines.smc.engine import SmcOptions, infer_smc
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import DirichletLeaf
-from dtgfn.trees.score import PenaltyPrior, Rows, Score
+from dtgfn.trees.score import BranchingPrior, Rows, Score
 
 LARGEST_ERROR = 1.0  # nats; an evidence less certain than this is not compared
 FIT_SHARE = 0.6  # of a setting's time is for its posterior, the rest for the prior's mass
@@ -75,7 +75,7 @@ def log_prior_mass(
     3.0
 
     """
-    if not isinstance(score.prior, PenaltyPrior):
+    if isinstance(score.prior, BranchingPrior):
         return 0.0, 0.0  # "bcart" sums to one over the valid trees
     alike, one_class = with_one_class(rows, score)
     n_features = rows.codes.shape[1]

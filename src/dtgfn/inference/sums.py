@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from dtgfn._support import clock
 from dtgfn._support.budgets import remaining_budget
+from dtgfn._support.callers import levels_to_caller
 from dtgfn._support.checks import check_integer, check_run, check_seed
 from dtgfn._support.progress import progress_bar
 from dtgfn.data.tables import Table
 from dtgfn.data.thresholds import Binning
-from dtgfn.diagnostics.judgement import UntrustworthyFit, levels_to_caller
+from dtgfn.diagnostics.judgement import UntrustworthyFit
 from dtgfn.diagnostics.sum_checks import FEW_SWEEPS, GOOD_R_HAT, clearly_disagree
 from dtgfn.engines.contract import Run
 from dtgfn.engines.sums.engine import infer_sums
@@ -117,7 +118,8 @@ def infer_sum_prepared(
         # So that a weight of 2 and a row that is there twice give the same chains; what did not
         # fit into memory merged is not merged again.
         rows = data.rows if is_mapped(data.rows) else merge_rows(data.rows)
-        posterior = infer_sums(rows, data.leaf, max_depth, run, options)
+        has_missing = np.array([feature.has_missing for feature in data.binner.features], bool)
+        posterior = infer_sums(rows, data.leaf, max_depth, run, options, has_missing)
     warn_of_chains(posterior, time_budget)
     return replace(posterior, binner=data.binner, classes=data.classes)
 

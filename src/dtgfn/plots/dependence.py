@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from dtgfn._support.arrays import Floats
 from dtgfn.data.tables import listing
 from dtgfn.explain.column_dependence import partial_dependence
+from dtgfn.explain.column_labels import titles
+from dtgfn.explain.event import shown_event
 from dtgfn.explain.posterior_columns import labels_of
 from dtgfn.plots.colours import DASHES, FAINT, INK, MARKERS, class_colour
 from dtgfn.plots.frame import axes_or_new, legend_above, shortened, style
@@ -70,7 +72,7 @@ def plot_dependence(
     """
     frame = partial_dependence(model, column, X, level=level)
     labels, outputs = labels_of(posterior_of(model)), tuple(dict.fromkeys(frame["output"]))
-    shown = _outputs_to_show(frame, labels, outputs, of)
+    shown = _outputs_to_show(model, frame, labels, outputs, of)
     ax = axes_or_new(ax, (5.6, 3.8))
     classes = labels is not None
     y_label = f"P({shown[0]})" if len(shown) == 1 else "P(class)"
@@ -96,14 +98,15 @@ def plot_dependence(
 
 
 def _name_of(model: Any, column: str | int) -> str:
+    binner = getattr(posterior_of(model), "binner", None)
     if isinstance(column, str):
-        return column
+        return column if binner is None else titles(binner).get(column, column)
     binner = posterior_of(model).binner
     return f"code {column}" if binner is None else binner.column_names[column]
 
 
 def _outputs_to_show(
-    frame: pandas.DataFrame, classes: Any, outputs: tuple[str, ...], of: Any
+    model: Any, frame: pandas.DataFrame, classes: Any, outputs: tuple[str, ...], of: Any
 ) -> list[str]:
     if of is not None:
         if classes is None:
@@ -112,7 +115,8 @@ def _outputs_to_show(
             raise ValueError(f"of={of!r} is no class; the classes are {listing(outputs)}.")
         return [str(of)]
     if classes is not None and len(outputs) == 2:
-        return [outputs[1]]
+        event = shown_event(model, classes)
+        return [outputs[1 if event is None else event]]
     if len(outputs) <= MOST_LINES:
         return list(outputs)
     spread = frame.groupby("output")["mean"].agg(np.ptp)

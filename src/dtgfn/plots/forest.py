@@ -79,7 +79,7 @@ def plot_forest(model: Any, n_trees: int | None = None, *, ax: Axes | None = Non
     texts = {path: [_text(option, chosen) for option in places[path]] for path in paths}
     sizes = [_size(places[path], texts[path]) for path in paths]
     placed = place(sizes, _left(paths), downwards=False)
-    names = chosen.outputs if chosen.classes is not None else ()
+    names = chosen.titles if chosen.classes is not None else ()
     names = names if 1 < len(names) <= MOST_NAMED else ()
     if ax is None:
         ax = axes_or_new(None, inches_for(placed.size[0] + 20, placed.size[1] + 64))
@@ -132,7 +132,7 @@ def _text(option: Option, chosen: TreeSet) -> str:
     if option.key == LEAF_KEY and option.value is not None:
         value = option.value / option.probability
         if chosen.classes is not None:
-            text = chosen.outputs[int(np.argmax(value))]
+            text = chosen.titles[int(np.argmax(value))]
         else:
             text = ", ".join(f"{number:.3g}" for number in value[:3])
     return shortened(text, 40)

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from dtgfn._support.checks import check_choice, check_integer
 from dtgfn.explain.column_importance import importances
+from dtgfn.explain.column_labels import titles
 from dtgfn.plots.colours import FAINT, INK, OTHERS
 from dtgfn.plots.frame import axes_or_new, shortened, style
 from dtgfn.posterior.of_model import posterior_of
@@ -82,7 +83,10 @@ def plot_importances(
     if isinstance(posterior_of(model), SumPosterior):
         said = OF_SUMS.get(measure, said)
     style(ax, f"{said}, {level:.0%} interval", "", grid="x")
-    ax.set_yticks(y, [shortened(str(name)) for name in shown.index], parse_math=False)
+    binner = getattr(posterior_of(model), "binner", None)
+    called = {} if binner is None else titles(binner)
+    names = [shortened(str(called.get(name, name))) for name in shown.index]
+    ax.set_yticks(y, names, parse_math=False)
     ax.set_ylim(len(shown) - 0.4, -0.6)
     if measure == "inclusion":
         ax.set_xlim(0.0, 1.02)

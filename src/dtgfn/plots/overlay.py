@@ -15,7 +15,7 @@ import numpy as np
 from dtgfn._support.arrays import Codes, Floats
 from dtgfn.data.binning import Feature, rule
 from dtgfn.data.thresholds import threshold_text
-from dtgfn.explain.column_labels import split_unit
+from dtgfn.explain.column_labels import label_and_unit
 from dtgfn.explain.tree_set import TreeSet
 
 Path = tuple[int, ...]
@@ -146,6 +146,6 @@ def option_text(option: Option, features: tuple[Feature, ...]) -> str:
     upto = np.cumsum([option.cuts[cut] for cut in cuts]) / option.probability
     low, high = (cuts[min(int(np.searchsorted(upto, t)), len(cuts) - 1)] for t in (0.05, 0.95))
     ends = [threshold_text(feature.thresholds, cut) for cut in (low, high)]
-    name, unit = split_unit(feature.name)
+    name, unit = label_and_unit(feature.name, feature.meaning)
     behind = f" {unit}" if unit else ""
     return f"{name} ≤ {ends[0]}" + ("" if low == high else f"…{ends[1]}") + behind

@@ -58,7 +58,7 @@ def plot_tree(model: Any, tree: Which = "best", *, ax: Axes | None = None) -> Ax
     placed = place_best([box.size for box in tall], [box.size for box in flat], left, ax)
     boxes = tall if placed.downwards else flat
     sizes = [box.size for box in boxes]
-    names = chosen.outputs if chosen.classes is not None else ()
+    names = chosen.titles if chosen.classes is not None else ()
     names = names if 1 < len(names) <= MOST_NAMED else ()
     width = max(placed.size[0], 2 * max((text_width(name, 8.5) for name in names), default=0.0))
     if ax is None:
@@ -105,8 +105,9 @@ def node_boxes(chosen: TreeSet, flat: bool) -> list[Box]:
         if chosen.classes is not None:
             best = int(np.argmax(value))
             edge = class_colour(best)
-            said = chance_text(float(value[best]), 3)
-            name = chosen.outputs[best]
+            told = best if chosen.event is None else chosen.event
+            said = chance_text(float(value[told]), 3)
+            name = chosen.titles[best] if chosen.event is None else f"P({chosen.titles[told]})"
             head = wrapped(f"{name} {said}") if flat else (*wrapped(name), said)
         elif chosen.spread is not None:
             head = (number_with_spread(float(value[0]), float(chosen.spread[0, node])),)

@@ -18,7 +18,8 @@ from dtgfn.data.targets import MAX_CLASSES, MAX_WEIGHT
 from dtgfn.posterior.of_model import Posterior
 from dtgfn.trees.batch import TreeBatch, check_trees, trim
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf, check_targets
-from dtgfn.trees.score import LeftOutRows, Rows, merge_rows
+from dtgfn.trees.left_out_rows import LeftOutRows
+from dtgfn.trees.score import DepthPrior, Rows, merge_rows
 
 LEAVES: dict[str, type] = {"dirichlet": DirichletLeaf, "normal": NormalLeaf}
 TREE_ARRAYS = {"feature": 2, "cut": 2, "left": 2, "n_nodes": 1}  # and how many axes each has
@@ -65,6 +66,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def prior_from_dict(data: dict[str, Any]) -> DepthPrior:
+    """Read back the numbers of a prior of one's own."""
+    stop, split = ([finite(value) for value in data[f"log_{part}"]] for part in ("stop", "split"))
+    return DepthPrior(tuple(stop), tuple(split), bool(data["uniform_rules"]))
 
 
 def leaf_to_dict(leaf: LeafModel) -> dict[str, Any]:

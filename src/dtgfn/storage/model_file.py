@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import asdict
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ from dtgfn._support.archive import Contents, StorageError, read_archive
 from dtgfn._support.archive_writing import write_archive
 from dtgfn._support.checks import check_choice, check_flag, check_integer
 from dtgfn._version import __version__
-from dtgfn.data.tables import listing
+from dtgfn.data.tables import label, listing
+from dtgfn.engines.gfn.hooks import Objective
 from dtgfn.engines.registry import ENGINES
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN, PosteriorEstimator
@@ -22,18 +25,19 @@ from dtgfn.inference.method import ENSEMBLES
 from dtgfn.posterior.prediction import WEIGHTINGS
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.posterior.tree_posterior import TreePosterior
-from dtgfn.storage.archived_parts import Arrays
+from dtgfn.storage.archived_parts import Arrays, prior_from_dict
 from dtgfn.storage.detector_archive import detector_to_arrays, detector_to_meta, restore_detector
 from dtgfn.storage.held_out import held_out_from, held_out_to_meta
 from dtgfn.storage.limits import check_draws
 from dtgfn.storage.posterior_archive import posterior_from, posterior_to_arrays, posterior_to_meta
 from dtgfn.storage.sum_archive import SUMS, sums_from, sums_to_arrays, sums_to_meta
+from dtgfn.trees.score import StructurePrior, read_prior
 
 Estimator = PosteriorEstimator | DTGFNAnomalyDetector
 
 KIND = "dtgfn-model"
 # 1 knew leaves of classes only; 2 had one best tree, and the training rows in every file.
-VERSION = 3
+VERSION = 4
 OLDEST = 2  # from this one on, every format stays readable: tests/storage/formats has one of each
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.__name__: kind for kind in (DTGFNClassifier, DTGFNRegressor, DTGFNAnomalyDetector)
@@ -62,9 +66,10 @@ def save(model: Estimator, path: str | Path, rows: bool = True) -> None:
     The file is read back before it takes the place of an older one.
 
     The file holds the coded training rows (never raw values) and the sampled trees; a GFlowNet's
-    policy is not kept (see its ``checkpoint``). Sums of trees can be kept without the rows: what
-    then needs them (importances, dependence, Shapley values, a report, a class prior, more rows)
-    refuses. Leaves of single trees, bags and detectors are made of the rows; those need them.
+    policy is not kept (see its ``checkpoint``). Without the rows a model predicts as before, but
+    that the exact engine's average over all trees becomes that over the sampled ones; what needs
+    rows (dependence, Shapley values, a report, a class prior, ``given``, more rows, the baseline of
+    scores) refuses. A detector's file holds no rows anyway.
 
     Parameters
     ----------
@@ -104,21 +109,11 @@ def save(model: Estimator, path: str | Path, rows: bool = True) -> None:
     elif isinstance(model.posterior_, SumPosterior):
         meta, arrays = meta | sums_to_meta(model.posterior_), sums_to_arrays(model.posterior_)
     else:
-        meta |= posterior_to_meta(model.posterior_)
-        arrays = posterior_to_arrays(model.posterior_)
+        meta |= posterior_to_meta(model.posterior_, rows)
+        arrays = posterior_to_arrays(model.posterior_, rows)
     if not rows:
-        arrays = _without_rows(arrays)
+        arrays = {name: array for name, array in arrays.items() if not name.startswith("rows.")}
     write_archive(path, KIND, VERSION, meta, arrays, check=_model_of)
-
-
-def _without_rows(arrays: Arrays) -> Arrays:
-    """Leave the training rows out, where predictions can do without."""
-    if "summed.value" not in arrays:
-        raise StorageError(
-            "rows=False is for sums of trees, whose leaves hold numbers; those of single trees, "
-            "bags and detectors are made of the training rows, so save such a model with its rows."
-        )
-    return {name: array for name, array in arrays.items() if not name.startswith("rows.")}
 
 
 def _params_to_json(params: dict[str, Any]) -> dict[str, Any]:
@@ -129,6 +124,11 @@ def _params_to_json(params: dict[str, Any]) -> dict[str, Any]:
     changed["random_state"] = int(seed) if isinstance(seed, Integral) else None
     if params["time_budget"] == math.inf:
         changed["time_budget"] = None  # the same, and JSON has no infinity
+    if isinstance(params["split_penalty"], StructurePrior):
+        own = read_prior(params["split_penalty"], params["max_depth"])
+        changed["split_penalty"] = asdict(own)
+    if params.get("positive") is not None:  # a label is the same, whatever spells it
+        changed["positive"] = label(params["positive"])
     weights = params.get("class_weight")
     if isinstance(weights, dict):  # JSON's names are text, classes may be numbers
         changed["class_weight"] = [
@@ -145,7 +145,11 @@ def _without_run(params: dict[str, Any]) -> dict[str, Any]:
     }
     options = params["options"]
     if isinstance(options, dict):
-        kept = {name: v for name, v in options.items() if name not in OPTIONS_OF_ONE_RUN}
+        kept = {
+            name: value
+            for name, value in options.items()
+            if name not in OPTIONS_OF_ONE_RUN and not isinstance(value, Objective | Callable)
+        }
         changed["options"] = kept
     return changed
 
@@ -159,6 +163,8 @@ def _params_from_json(params: dict[str, Any], kind: type[Estimator]) -> dict[str
     params = known | params  # an older file may lack some
     _check_params(params)
     params |= _without_run(params)
+    if isinstance(params["split_penalty"], dict):
+        params = params | {"split_penalty": prior_from_dict(params["split_penalty"])}
     if isinstance(params["split_penalty"], list):
         params = params | {"split_penalty": tuple(params["split_penalty"])}
     if isinstance(params.get("class_weight"), list):
@@ -190,6 +196,8 @@ def _check_params(params: dict[str, Any]) -> None:
         raise ValueError("it has options that are none")
     if "ensemble" in params:
         check_choice("ensemble", params["ensemble"], ("auto", None, *ENSEMBLES))
+    if not isinstance(params.get("positive"), str | None):
+        raise ValueError("its event is not the name of a class")
     if "weighting" in params:
         check_choice("weighting", params["weighting"], WEIGHTINGS)
     check_flag("leaf_draws", (params["options"] or {}).get("leaf_draws", False))

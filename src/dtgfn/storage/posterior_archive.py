@@ -14,14 +14,14 @@ from dtgfn._support.parallel import count_threads
 from dtgfn.data.binner_dict import binner_from_dict
 from dtgfn.data.binning import Binner
 from dtgfn.engines.exact.engine import ExactSolution
-from dtgfn.engines.exact.inside_outside import SupportLevel
 from dtgfn.engines.exact.support_check import check_support
 from dtgfn.engines.registry import ENGINE_HOMES
 from dtgfn.engines.rowsets.graph import Edges
 from dtgfn.engines.rowsets.problem import Problem, make_problem
+from dtgfn.engines.rowsets.support import SupportLevel
 from dtgfn.inference.bagging import Bags
 from dtgfn.inference.outside import SHARPEST
-from dtgfn.posterior.tree_posterior import TreePosterior, TreeSource
+from dtgfn.posterior.tree_posterior import SHARE_OF_BEST, TreePosterior, TreeSource
 from dtgfn.storage.archived_parts import (
     ROUNDING,
     Arrays,
@@ -32,23 +32,30 @@ from dtgfn.storage.archived_parts import (
     leaf_from_dict,
     leaf_to_dict,
     plain,
+    prior_from_dict,
     rows_from,
     shared_arrays,
     shared_meta,
     trees_from,
     trees_to_arrays,
 )
+from dtgfn.storage.known_nodes import known_from, known_to_arrays
 from dtgfn.storage.limits import affordable_threads, check_exact, check_forest, check_pairs
 from dtgfn.trees.batch import TreeBatch
+from dtgfn.trees.left_out_rows import LeftOutRows
 from dtgfn.trees.score import BranchingPrior, Rows, Score, make_score
 
+RANKED = 100  # most probable trees that are kept of what ranks them
 EDGE_ARRAYS = ("start", "feature", "low", "high", "left", "right")
 
 
-def posterior_to_meta(posterior: TreePosterior) -> dict[str, Any]:
+def posterior_to_meta(posterior: TreePosterior, with_rows: bool) -> dict[str, Any]:
     """Return what JSON can hold of a posterior."""
+    shared = shared_meta(posterior)
+    if posterior.by_share and not with_rows:
+        shared["diagnostics"][SHARE_OF_BEST] = posterior.best_probability
     return {
-        **shared_meta(posterior),
+        **shared,
         "score": _score_to_dict(posterior.score),
         "log_evidence": plain(posterior.log_evidence),
         "log_evidence_error": plain(posterior.log_evidence_error),
@@ -56,10 +63,14 @@ def posterior_to_meta(posterior: TreePosterior) -> dict[str, Any]:
     }
 
 
-def posterior_to_arrays(posterior: TreePosterior) -> Arrays:
-    """Return the arrays of a posterior; equal rows are merged."""
+def posterior_to_arrays(posterior: TreePosterior, with_rows: bool) -> Arrays:
+    """Return the arrays of a posterior; equal rows are merged.
+
+    Without rows there are sums at the nodes of its trees instead, and no exact average.
+    """
+    with_rows = with_rows and not isinstance(posterior.rows, LeftOutRows)
     arrays: Arrays = {
-        **shared_arrays(posterior),
+        **(shared_arrays(posterior) if with_rows else known_to_arrays(posterior)),
         "log_reward": posterior.log_reward,
         "log_prob": posterior.log_prob,
         "log_weight": posterior.log_weight,
@@ -69,10 +80,13 @@ def posterior_to_arrays(posterior: TreePosterior) -> Arrays:
     arrays |= trees_to_arrays("trees", posterior.trees)
     arrays |= trees_to_arrays("best", posterior.best_tree)
     arrays |= trees_to_arrays("paper", posterior.paper_tree)
+    ranked = posterior.ranked(RANKED) if with_rows and not posterior.is_exact else None
+    if ranked is not None:
+        arrays |= trees_to_arrays("ranked", ranked)
     if posterior.is_bagged:
         arrays["bags.bag"] = cast(Bags, posterior.solution).bag
         arrays["bags.sharpness"] = np.array([posterior.sharpness])
-    if posterior.is_exact:
+    if posterior.is_exact and with_rows:
         for i, here in enumerate(cast(ExactSolution, posterior.solution).support):
             arrays[f"support.{i}.bits"] = here.bits
             arrays[f"support.{i}.stop"] = here.stop
@@ -97,20 +111,26 @@ def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
     binner = binner_from_dict(meta["binner"])
     score = _score_from_dict(meta["score"])
     classes = classes_from(meta, score.leaf)
-    rows = rows_from(arrays, binner, score.leaf)
-    trees, best, paper = _all_trees_from(arrays, binner, rows, score)
+    rows = rows_from(arrays, binner, score.leaf) if "rows.codes" in arrays else None
+    trees, best, paper, ranked = _all_trees_from(arrays, binner, rows, score)
+    if rows is None:
+        rows = known_from(arrays, {"trees": trees, "paper": paper, "best": best}, score.leaf)
     n_columns = len(binner.columns)
     engine = meta["engine"]
     check_choice("engine", engine, tuple(ENGINE_HOMES))
     solution: TreeSource | None = None
     if "bags.bag" in arrays:
         solution = _bags_from(arrays, trees, rows, score)
+    elif isinstance(rows, LeftOutRows):
+        solution = None
     elif engine == "exact" and "given" not in dict_of(meta["diagnostics"]):
         column = np.asarray(binner.feature_column, dtype=np.int32)
         check_exact(rows, score.leaf)
         solution = _solution_from(arrays, make_problem(rows, score, column, n_columns))
     log_reward, log_weight = (_logs_of(arrays, n, len(trees)) for n in ("log_reward", "log_weight"))
-    most_splits = min(2**score.max_depth, len(rows.target))
+    most_splits = 2**score.max_depth
+    if not isinstance(rows, LeftOutRows):
+        most_splits = min(most_splits, len(rows.target))
     posterior = TreePosterior(
         trees=trees,
         log_reward=log_reward,
@@ -129,8 +149,9 @@ def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
         solution=solution,
         binner=binner,
         classes=classes,
-        diagnostics=dict_of(meta["diagnostics"]),
+        diagnostics=_diagnostics_from(meta["diagnostics"]),
         history=[dict_of(entry) for entry in meta["history"]],
+        ranked_trees=ranked,
     )
     if "paper.feature" in arrays:
         return posterior
@@ -139,20 +160,30 @@ def posterior_from(meta: dict[str, Any], arrays: Arrays) -> TreePosterior:
 
 
 def _all_trees_from(
-    arrays: Arrays, binner: Binner, rows: Rows, score: Score
-) -> tuple[TreeBatch, TreeBatch, TreeBatch]:
-    """Return the sampled trees, the most probable one and the paper's."""
-    trees, best, paper = (
-        trees_from(arrays, name, binner.n_cuts, score.max_depth)
-        for name in ("trees", "best", "paper" if "paper.feature" in arrays else "best")
-    )
+    arrays: Arrays, binner: Binner, rows: Rows | None, score: Score
+) -> tuple[TreeBatch, TreeBatch, TreeBatch, TreeBatch | None]:
+    """Return the sampled trees, the most probable one, the paper's, and the ranked ones if any."""
+    names = ["trees", "best", "paper" if "paper.feature" in arrays else "best"]
+    names += ["ranked"] if "ranked.feature" in arrays else []
+    batches = [trees_from(arrays, name, binner.n_cuts, score.max_depth) for name in names]
+    trees, best, paper = batches[:3]
+    ranked = batches[3] if len(batches) > 3 else None
     if len(best) != 1 or len(paper) != 1:
         raise ValueError("it has no best tree")
-    widest = max(batch.feature.shape[1] for batch in (trees, best, paper))
+    if rows is None:
+        return trees, best, paper, None
+    widest = max(batch.feature.shape[1] for batch in batches)
     if (widest + 1) // 2 > len(rows.target):  # a leaf has a row
         raise ValueError("a tree has more leaves than there are training rows")
     check_forest(trees, rows, score.leaf, score.max_depth)
-    return trees, best, paper
+    return trees, best, paper, ranked
+
+
+def _diagnostics_from(value: Any) -> dict[str, Any]:
+    diagnostics = dict_of(value)
+    if SHARE_OF_BEST in diagnostics:
+        finite(diagnostics[SHARE_OF_BEST])
+    return diagnostics
 
 
 def _logs_of(arrays: Arrays, name: str, n_trees: int, unknown: bool = False) -> Floats:
@@ -181,13 +212,18 @@ def _number(value: Any) -> float:
 
 def _score_from_dict(data: dict[str, Any]) -> Score:
     prior = data["prior"]
-    penalty: Any = prior["penalty"] if not prior["branching"] else None
+    if "log_stop" in prior:
+        penalty: Any = prior_from_dict(prior)
+    elif prior["branching"]:
+        penalty = ("bcart", prior["base"], prior["decay"])
+    else:
+        penalty = prior["penalty"]
     return make_score(
         leaf_from_dict(data["leaf"]),
         n_features=1,
         n_thresholds=1,
         max_depth=data["max_depth"],
-        split_penalty=("bcart", prior["base"], prior["decay"]) if penalty is None else penalty,
+        split_penalty=penalty,
         temperature=data["temperature"],
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ from dtgfn.storage.archived_parts import (
 from dtgfn.storage.limits import check_bytes
 from dtgfn.trees.batch import MAX_DEPTH
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
-from dtgfn.trees.score import LeftOutRows
+from dtgfn.trees.left_out_rows import LeftOutRows
+from dtgfn.trees.summed_lines import SummedLines
 from dtgfn.trees.summed_trees import ROWS_AT_ONCE, SummedTrees
 
 SUMS = "sums"  # what the meta data name as the engine
@@ -53,10 +55,21 @@ def sums_to_arrays(posterior: SumPosterior) -> Arrays:
         **shared_arrays(posterior),
         **trees,
         "summed.value": posterior.summed.value[:, : trees["summed.feature"].shape[1]],
+        **_lines_to_arrays(posterior.summed.lines),
         "chain": posterior.chain,
         "noise": posterior.noise,
         "leaf_scale": posterior.leaf_scale,
         "offset": posterior.offset,
+    }
+
+
+def _lines_to_arrays(lines: SummedLines | None) -> Arrays:
+    if lines is None:
+        return {}
+    return {
+        "lines.feature": lines.feature,
+        "lines.score": lines.score,
+        "lines.slope": lines.slope.reshape(-1, len(lines.feature)),
     }
 
 
@@ -106,7 +119,25 @@ def _summed_from(meta: dict[str, Any], arrays: Arrays, n_cuts: Any, n_sums: int)
         check_integer(name, meta[name], 1, len(trees))
     check_bytes(8.0 * ROWS_AT_ONCE * meta["n_draws"] * n_sums, f"{meta['n_draws']:,} draws")
     value = np.ascontiguousarray(value[:, :width])
-    return SummedTrees(trees, value, meta["n_draws"], n_sums, meta["n_summed"])
+    alone = SummedTrees(trees, value, meta["n_draws"], n_sums, meta["n_summed"])
+    return replace(alone, lines=_lines_from(arrays, meta["n_draws"], n_sums, len(n_cuts)))
+
+
+def _lines_from(arrays: Arrays, n_draws: int, n_sums: int, n_features: int) -> SummedLines | None:
+    if "lines.feature" not in arrays:
+        return None
+    feature = array_of(arrays, "lines.feature", "i4", 1)
+    score = array_of(arrays, "lines.score", "f8", 2, len(feature))
+    slope = array_of(arrays, "lines.slope", "f8", 2, n_draws * n_sums)
+    if slope.shape[1] != len(feature) or score.shape[1] < 1:
+        raise ValueError("its lines do not go with their features")
+    if len(feature) and (feature[0] < 0 or feature[-1] >= n_features):
+        raise ValueError("a line is of a feature that does not exist")
+    if (np.diff(feature) <= 0).any():
+        raise ValueError("the features of its lines are out of order")
+    if not (np.isfinite(score).all() and np.isfinite(slope).all()):
+        raise ValueError("its lines hold no usable numbers")
+    return SummedLines(feature, score, slope.reshape(n_draws, n_sums, -1))
 
 
 def _variances_of(arrays: Arrays, name: str, length: int) -> Floats:
@@ -121,6 +152,10 @@ def _check_sums(
 ) -> None:
     """Refuse leaves that add up, or are squared, to more than a number can be."""
     largest = np.abs(summed.value).max(axis=1).reshape(-1, summed.n_summed).sum(axis=1).max()
+    if summed.lines is not None and len(summed.lines.feature):
+        lines = summed.lines
+        with np.errstate(over="ignore"):
+            largest += (np.abs(lines.slope) @ np.abs(lines.score).max(axis=1)).max()
     top = float(largest + np.abs(offset).max())
     usable = top <= LARGEST_SUM
     if isinstance(leaf, NormalLeaf):
