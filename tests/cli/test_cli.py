@@ -127,6 +127,7 @@ def test_inputs_and_foreign_files_are_never_overwritten(table, model, tmp_path):
     load(model)
 
 
+@pytest.mark.long
 def test_a_real_process_ends_in_one_sentence_too(tmp_path):
     done = process("show", "nowhere.dtgfn", cwd=tmp_path)
     assert "nowhere.dtgfn" in refusal(done)
@@ -354,7 +355,7 @@ def test_codes_stay_text_and_odd_columns_are_pointed_out(tmp_path):
     assert "Column 'kind' has cells such as 007" in notes[1]
     assert "column 'id' has another text in every row" in notes[2]
     assert "column 'day' looks like dates but counts as 40 categories" in notes[3]
-    assert "column 'width' is mostly numbers but holds '1.5.2', so all of it counts as" in notes[4]
+    assert "column 'width' is mostly numbers but holds '1.5.2' in row 40, so all" in notes[4]
     assert "Columns: 2 numbers; 3 categories: 'id', 'day', 'width'" in told.stdout
     assert load(tmp_path / "n.dtgfn").classes_.tolist() == [7, 10]
     line = (*line, "--text-columns", "zip,kind", "--drop", "id,day,width")
@@ -417,6 +418,8 @@ def test_a_doubtful_fit_is_noted_diagnosed_and_compared(folder, tmp_path):
     far = dtgfn("diagnose", out, "--exact", "--time-budget", "1e-9")
     assert far.returncode == 0
     assert "the exact posterior is out of reach" in far.stderr
+    assert "log Z is at least" in far.stdout
+    assert ", for certain" in far.stdout
 
 
 def test_an_exact_fit_is_beyond_doubt(folder):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from dtgfn import DTGFNClassifier, DTGFNRegressor, load, save
+from dtgfn import DataHint, DTGFNClassifier, DTGFNRegressor, load, save
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame({"a": RNG.random(12), "b": RNG.random(12)})
@@ -306,5 +306,6 @@ def test_labels_keep_their_kind(y, kind):
 def test_tables_that_may_come(table):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", DataHint)  # of text among numbers
         probability = classify(table).predict_proba(table)
     assert np.allclose(probability.sum(axis=1), 1.0)

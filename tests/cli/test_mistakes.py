@@ -319,7 +319,7 @@ def test_errors_of_the_machine_are_sentences_too():
 
 
 def test_a_bug_says_that_it_is_one_and_how_to_see_more(monkeypatch, capsys):
-    def load(path):
+    def load(path, labels):
         raise KeyError(str(path))
 
     monkeypatch.setattr("dtgfn.cli.show.load_model", load)

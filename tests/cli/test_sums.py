@@ -45,10 +45,13 @@ def test_fit_tells_draws_chains_and_columns(classifier, regressor):
     assert "draws            20 of 3 x 6 trees, " in text
     assert "chains           2 of 30 sweeps at least: R-hat " in text
     assert "Share of the splits that are on a column:\n  petal " in text
+    assert "How far straight lines part the rows (standard deviation, log odds):\n  " in text
     _, told = regressor
     assert (told["draws"], told["summed_trees"]) == (20, 6)
     assert sum(column["splits"] for column in told["columns"]) == pytest.approx(1)
     assert told["held_out"]["rows"] == 133
+    spreads = [line["spread"] for line in told["lines"]]
+    assert spreads == sorted(spreads, reverse=True)
 
 
 def test_show_repeats_it(classifier, regressor):

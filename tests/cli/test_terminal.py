@@ -57,17 +57,13 @@ def test_pipes_get_no_escape_codes(model):
 def test_colours_are_for_terminals_and_for_those_who_insist(model):
     line = [*DTGFN, "diagnose", str(model)]
     assert on_a_terminal(line)[1].startswith("\x1b[32mGOOD\x1b[0m")
-    code, told = on_a_terminal(line, NO_COLOR="1")
-    assert code == 0
-    assert told.startswith("GOOD")
-    assert "\x1b" not in told
     with mock.patch.dict(os.environ, {"FORCE_COLOR": "1"}):
         assert "\x1b[32mGOOD" in dtgfn("diagnose", model).stdout
     with mock.patch.dict(os.environ, {"FORCE_COLOR": "1", "NO_COLOR": "1"}):
         assert "\x1b" not in dtgfn("diagnose", model).stdout
 
 
-def test_a_dumb_terminal_gets_no_colours(monkeypatch):
+def test_a_dumb_terminal_and_those_who_want_none_get_no_colours(monkeypatch):
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     ours, theirs = pty.openpty()
@@ -75,6 +71,8 @@ def test_a_dumb_terminal_gets_no_colours(monkeypatch):
         for kind, coloured in (("dumb", False), ("xterm", True)):
             monkeypatch.setenv("TERM", kind)
             assert shows_colours(terminal) == coloured
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert not shows_colours(terminal)
 
 
 BAR = f"""{SOON}
@@ -130,7 +128,9 @@ def test_quiet_and_json_show_no_progress(model, tmp_path, monkeypatch):
     assert dtgfn(*line, "--json").stderr == ""
 
 
-@pytest.mark.parametrize("ask", ["export MODEL --tree all --format json", "fit --help"])
+@pytest.mark.parametrize(
+    "ask", long_but(["fit --help"], ["export MODEL --tree all --format json", "fit --help"])
+)
 def test_a_reader_that_goes_away_is_no_failure(model, ask):
     command = f'set -o pipefail; "$0" -m dtgfn.cli {ask.replace("MODEL", str(model))} | head -1'
     done = subprocess.run(["bash", "-c", command, sys.executable], capture_output=True, text=True)
@@ -171,9 +171,11 @@ def test_work_that_cannot_tell_how_far_it_is_claims_no_share(monkeypatch, capsys
     assert "comparing 5" not in told
 
 
-def test_a_full_disk_behind_standard_output_is_told(model):
+@pytest.mark.parametrize("ask", long_but(["--version"], ["--version", "show"]))
+def test_a_full_disk_behind_standard_output_is_told(model, ask):
+    line = ("show", model) if ask == "show" else (ask,)
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*DTGFN, "show", model], stdout=full, stderr=subprocess.PIPE)
+        done = subprocess.run([*DTGFN, *line], stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1
     assert done.stderr.startswith(b"dtgfn: Standard output cannot be written: No space left")
     assert done.stderr.count(b"\n") == 1
@@ -222,6 +224,7 @@ def test_an_interrupted_training_is_kept_told_and_no_success(tmp_path, monkeypat
     assert (done.returncode, out.exists()) == (130, False)  # the other bags are not there
 
 
+@pytest.mark.long
 def test_a_terminated_command_leaves_nothing_behind(tmp_path):
     process = subprocess.Popen(
         [*DTGFN, "fit", "-", "--target", "y", "--out", str(tmp_path / "m.dtgfn")],
@@ -253,7 +256,8 @@ def test_a_closed_standard_output_is_told(model, tmp_path, ask):
     )
 
 
-@pytest.mark.parametrize("redirection", long_but(["2>&-"], ["2>&-", "2>/dev/full"]))
+@pytest.mark.long
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
 def test_without_a_standard_error_results_are_the_same(model, tmp_path, redirection):
     table = tmp_path / "t.csv"
     table.write_text("x0,x1,x2\n0.1,0.2,0.3\n")
@@ -263,12 +267,19 @@ def test_without_a_standard_error_results_are_the_same(model, tmp_path, redirect
     assert (refused.returncode, refused.stdout) == (1, "")
 
 
+def test_a_mistake_ends_as_one_though_nobody_can_be_told():
+    done = with_streams(("fti",), "2>&-")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.long
 def test_a_closed_standard_input_is_an_empty_one(model):
     done = with_streams(("predict", model, "-"), "<&-")
     assert done.returncode == 1
     assert done.stderr.startswith("dtgfn: standard input is empty;")
 
 
+@pytest.mark.long
 def test_a_model_is_written_though_nobody_reads_what_is_said_of_it(tmp_path):
     table, out = tmp_path / "t.csv", tmp_path / "m.dtgfn"
     table.write_text("a,y\n" + "1,2\n2,3\n" * 20)
@@ -278,6 +289,7 @@ def test_a_model_is_written_though_nobody_reads_what_is_said_of_it(tmp_path):
     assert out.exists()
 
 
+@pytest.mark.long
 def test_a_terminal_without_letters_gets_them_spelled_out_and_no_wrong_data(tmp_path):
     table, out = tmp_path / "t.csv", tmp_path / "m.dtgfn"
     table.write_text("a,y\n" + "1,größe\n2,漢\n" * 20, encoding="utf-8")

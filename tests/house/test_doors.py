@@ -103,11 +103,6 @@ def test_the_reference_lists_every_public_name_once_and_no_other():
     assert sorted(listed) == sorted(PUBLIC)
 
 
-def test_doors_open_from_the_top_without_importing_anything_else_first():
-    code = "import dtgfn\nassert callable(dtgfn.plots.plot_tree)\nassert dtgfn.explain.importances"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 @pytest.mark.parametrize("door", [door for door in DOORS if door != "dtgfn.plots"])
 def test_importing_a_door_imports_nothing_heavy(door):
     code = (

@@ -92,7 +92,10 @@ def test_importing_the_package_is_cheap_and_does_not_import_torch():
         "heavy = {'torch', 'numba', 'sklearn', 'pandas', 'scipy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "from dtgfn import DTGFNClassifier, load\n"
-        "heavy = {'torch', 'matplotlib'} & set(sys.modules)\n"
+        "assert dtgfn.plots and dtgfn.explain.importances, 'doors open from the top'\n"
+        "from dtgfn.engines.gfn.engine import ENGINE\n"
+        "ENGINE.read_options({'objective': 'tb', 'callbacks': [print], 'checkpoint': 'c'})\n"
+        "heavy = {'torch', 'matplotlib.pyplot'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from browsers import PATIENCE, running_chromium
 from reported import KINDS, SCRIPT, case
+from thoroughness import long_but
 
 from dtgfn.report import Report
 from dtgfn.report.page import render_page
@@ -37,6 +38,8 @@ def opened(chromium, tmp_path):
             "request", lambda request: request.url != path.as_uri() and wrong.append(request.url)
         )
         page.goto(path.as_uri())
+        if options.get("java_script_enabled", True):  # what is folded away is looked at, too
+            page.locator("#experts").evaluate("one => { one.open = true }")
         return page
 
     yield open_report
@@ -92,6 +95,48 @@ def test_trees_are_browsed_by_keyboard(opened):
     assert not tip.is_visible()
 
 
+@pytest.mark.parametrize("kind", ["exact", "gfn"])
+def test_another_question_is_taken_and_the_tree_grows_anew(opened, kind):
+    page, report = opened(kind), case(kind).report
+    asked, tree = report["what_if"]["nodes"], report["trees"][0]
+    drawn_nodes(page).first.click()
+    page.keyboard.press("Escape")
+    buttons = page.locator(".options button")
+    wanted = sorted([option["p"] for option in asked[0]["options"]] + [asked[0]["stop"]])[::-1]
+    wanted = np.clip(wanted, 0.001, 0.999)  # as they are told
+    chances = page.locator(".options .chance").all_inner_texts()
+    told = [float(text.strip("<> ").split("±")[0]) for text in chances]
+    np.testing.assert_allclose(told, wanted, atol=5.1e-4)
+    pressed = page.locator(".options button[aria-pressed=true] bdi")
+    assert pressed.text_content() == tree["nodes"][0]["rule"]
+    there = [k for k, one in enumerate(asked[0]["options"]) if one["then"] is not None][:2]
+    taken = next(k for k in there if asked[0]["options"][k]["rule"] != tree["nodes"][0]["rule"])
+    rule = asked[0]["options"][taken]["rule"]
+    buttons.filter(has_text=rule).first.click()
+
+    def subtree(index, option):
+        """Splits and probability of the best subtree on a node."""
+        node = asked[index]
+        if option < 0:
+            return [], node["stop"]
+        chosen = node["options"][option]
+        sides = [subtree(chosen[side], asked[chosen[side]]["best"]) for side in ("then", "else")]
+        rules = [chosen["rule"], *sides[0][0], *sides[1][0]]
+        return rules, chosen["p"] * sides[0][1] * sides[1][1]
+
+    rules, p = subtree(0, taken)
+    caption = page.locator(".caption").inner_text()
+    assert caption.startswith("Your tree")
+    assert drawn_nodes(page).count() == 2 * len(rules) + 1
+    shown = page.locator(".as-text pre").text_content()
+    assert [line.strip()[3:] for line in shown.splitlines() if line.strip()[:3] == "if "] == rules
+    if asked[0]["draws"] is None:
+        said = float(caption.split("probability ")[1].split(" ")[0])
+        assert said == pytest.approx(p, abs=5.1e-4)
+    page.get_by_role("button", name="Back to the listed tree").click()
+    assert page.locator(".caption").inner_text().startswith("Tree 1 of")
+
+
 def fill_row(page, columns, row):
     """Type a row as a reader would."""
     page.locator("#explorer details").evaluate_all("all => all.forEach((one) => (one.open = true))")
@@ -130,7 +175,7 @@ def lit_nodes(page):
     return sorted(lit.evaluate_all("all => all.map((node) => Number(node.dataset.node))"))
 
 
-@pytest.mark.parametrize("kind", ["gfn", "bags"])
+@pytest.mark.parametrize("kind", long_but(["gfn"], ["gfn", "bags"]))
 def test_typed_rows_are_answered_as_by_the_model(opened, kind):
     tried = case(kind)
     assert not tried.report["forest"]["exact_average"]
@@ -226,7 +271,12 @@ def test_a_detector_shows_its_rows_and_scores(opened):
     assert page.locator("#scores svg rect").count() == len(scores["counts"])
 
 
-@pytest.mark.parametrize(("kind", "width"), [*((kind, 390) for kind in KINDS), ("gfn", 1000)])
+WIDTHS = [*((kind, 390) for kind in KINDS), ("gfn", 1000)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "width"), long_but([("exact", 390), ("summed numbers", 390), ("gfn", 1000)], WIDTHS)
+)
 def test_the_page_never_scrolls_sideways(opened, kind, width):
     page = opened(kind, viewport={"width": width, "height": 800})
     for button in page.locator(".switch button").all():
@@ -290,15 +340,17 @@ def luminance(colour):
     return linear @ [0.2126, 0.7152, 0.0722]
 
 
+SCHEMES = [
+    ("exact", "light"),
+    ("exact", "dark"),
+    ("gfn", "dark"),
+    ("numbers", "light"),
+    ("detector", "dark"),
+]
+
+
 @pytest.mark.parametrize(
-    ("kind", "scheme"),
-    [
-        ("exact", "light"),
-        ("exact", "dark"),
-        ("gfn", "dark"),
-        ("numbers", "light"),
-        ("detector", "dark"),
-    ],
+    ("kind", "scheme"), long_but([("exact", "light"), ("exact", "dark")], SCHEMES)
 )
 def test_every_text_stands_out_from_what_is_behind_it(opened, kind, scheme):
     page = opened(kind, color_scheme=scheme)
@@ -329,7 +381,7 @@ NAMELESS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", long_but(["exact", "detector"], KINDS))
 def test_everything_has_a_name_for_screen_readers(opened, kind):
     page = opened(kind)
     assert page.evaluate(NAMELESS) == []
@@ -341,7 +393,7 @@ def test_everything_has_a_name_for_screen_readers(opened, kind):
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
     if case(kind).report["trees"]:
-        assert page.locator("#trees [aria-live]").text_content().startswith("Tree 1")
+        assert page.locator("#trees .caption[aria-live]").text_content().startswith("Tree 1")
 
 
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(opened):
@@ -372,6 +424,12 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(opened):
 def test_without_scripts_the_summary_and_the_best_tree_are_there(opened):
     page = opened("gfn", java_script_enabled=False)
     report = case("gfn").report
+    told = page.locator("body").inner_text()
+    short = report["short"]
+    assert all(short[part] in told for part in ("columns", "quality", "caution"))
+    assert short["tree"]["intro"] in told
+    assert report["trust"]["sentence"] not in told  # folded away, and opened without a script
+    page.locator("#experts > summary").click()
     text = page.locator("body").inner_text()
     assert report["trust"]["sentence"] in text
     assert report["trees"][0]["text"].splitlines()[0] in text

@@ -60,7 +60,7 @@ def test_two_classes_are_told_by_the_second():
     model = DTGFNClassifier(ensemble="sum", options=SUM, random_state=0).fit(X, X[:, 0] > 20)
     report = Report(model).to_dict()
     assert [output["name"] for output in report["dependence"][0]["outputs"]] == ["True"]
-    assert "sums of decision trees" in Report(model).to_html()
+    assert "Sums of decision trees" in Report(model).to_html()
     assert report["title"] == "Sums of trees: DTGFNClassifier"
     assert {series["key"] for series in report["history"]["series"]} == {
         "leaf_scale",

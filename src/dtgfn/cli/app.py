@@ -14,7 +14,7 @@ import typer
 
 from dtgfn._version import __version__
 from dtgfn.cli import data
-from dtgfn.cli.console import note, open_streams
+from dtgfn.cli.console import note, open_streams, say
 from dtgfn.cli.demo import demo
 from dtgfn.cli.diagnose import diagnose
 from dtgfn.cli.export import export
@@ -110,7 +110,7 @@ def _tell(error: Exception) -> int:
 
 def _version(value: bool) -> None:
     if value:
-        typer.echo(f"dtgfn {__version__}")
+        say(f"dtgfn {__version__}")
         raise typer.Exit
 
 

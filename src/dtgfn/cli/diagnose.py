@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
 COLOURS = {"good": "green", "fair": "yellow", "poor": "red", "unknown": "blue"}
 WIDTH = 88
+INTERVAL_SHARE = 0.2  # of the time for the exact posterior, where that is out of reach
 
 
 def diagnose(
     model: Model,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Compute the exact posterior and compare.")
+        bool,
+        typer.Option("--exact", help="Compare with the exact posterior, or with bounds of log Z."),
     ] = False,
     time_budget: Annotated[
         str, typer.Option(help="Seconds that --exact may take.", metavar="<float>")
@@ -44,6 +47,7 @@ def diagnose(
 
     """
     from dtgfn.diagnostics.judgement import verdict
+    from dtgfn.posterior.tree_posterior import TreePosterior
 
     seconds = read_value("--time-budget", time_budget, number)
     if not seconds > 0:
@@ -52,6 +56,9 @@ def diagnose(
     shown = not (as_json or quiet)
     truth = _exact(posterior, seconds, shown) if exact else None
     judged: dict[str, Any] = {"engine": posterior.engine, **verdict(posterior, truth)}
+    refused = exact and truth is None and posterior.engine != "exact"
+    if refused and isinstance(posterior, TreePosterior) and not posterior.demands:
+        judged["interval"] = _interval(posterior, seconds)
     if truth is not None:
         from dtgfn._support.progress import progress_bar
         from dtgfn.diagnostics.exact_distance import compare
@@ -64,6 +71,8 @@ def diagnose(
         print_json(judged)
     else:
         _print(judged)
+        if "interval" in judged:
+            say(f"\n{_interval_text(judged['interval'])}")
         if "comparison" in judged:
             say(f"\n{comparison.summary()}")
     if strict and judged["level"] != "good":
@@ -101,6 +110,33 @@ def _exact(posterior: Posterior, seconds: float, shown: bool) -> TreePosterior |
     except BudgetExceeded as error:
         note(in_flags(f"the exact posterior is out of reach: {error}"))
         return None
+
+
+def _interval(posterior: TreePosterior, seconds: float) -> dict[str, Any]:
+    """What is certain of log Z, next to what the model says of it."""
+    from dtgfn.engines.exact.interval import evidence_interval
+
+    found = evidence_interval(posterior.rows, posterior.score, time_budget=INTERVAL_SHARE * seconds)
+    told = posterior.log_evidence
+    return {
+        "lower": found.lower,
+        "upper": found.upper if math.isfinite(found.upper) else None,
+        "sub_problems": found.sub_problems,
+        "log_evidence": told if told is not None and math.isfinite(told) else None,
+    }
+
+
+def _interval_text(interval: dict[str, Any]) -> str:
+    """Say the interval, and whether the model's evidence lies in it."""
+    upper, told = interval["upper"], interval["log_evidence"]
+    text = f"log Z is at least {interval['lower']:.3f}"
+    text += f" and at most {upper:.3f}, for certain" if upper is not None else ", for certain"
+    if told is None:
+        return f"{text}."
+    least, most = interval["lower"], math.inf if upper is None else upper
+    off = max(least - told, told - most, 0.0)
+    outside = f", {off:.3f} outside" if off > 0 else ""
+    return f"{text}; the model says {told:.3f}{outside}."
 
 
 def _print(judged: dict[str, Any]) -> None:

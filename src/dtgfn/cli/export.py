@@ -11,7 +11,7 @@ import typer
 from dtgfn._support.printable import visible_json
 from dtgfn.cli.console import say, say_data
 from dtgfn.cli.models import load_with_posterior
-from dtgfn.cli.options import MisuseError, Model, Quiet, names
+from dtgfn.cli.options import Labels, MisuseError, Model, Quiet, names
 from dtgfn.cli.outputs import SafeCsv, check_out, check_safe_csv, table_bytes, write_atomically
 from dtgfn.cli.parameters import check_choice, complete
 
@@ -60,6 +60,7 @@ def export(
         str | None,
         typer.Option(help="Of sql: columns to select too, such as a key.", metavar="NAME,..."),
     ] = None,
+    labels: Labels = None,
     safe_csv: SafeCsv = False,
     quiet: Quiet = False,
 ) -> None:
@@ -84,7 +85,7 @@ def export(
     chosen = _checked_format(model, out, format, safe_csv)
     which = _which(tree)
     options = _sql_options(chosen, table, keep)
-    fitted = load_with_posterior(model, "export")
+    fitted = load_with_posterior(model, "export", labels)
     with progress_bar(not quiet) as progress:
         progress(f"writing {chosen}", None)
         content = _content(fitted, chosen, which, Path(out), safe_csv, options)

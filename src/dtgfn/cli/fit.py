@@ -11,7 +11,19 @@ import typer
 from dtgfn.cli import inputs
 from dtgfn.cli.console import note, print_json, say
 from dtgfn.cli.messages import in_flags, noted_warnings
-from dtgfn.cli.options import AsJson, Data, MisuseError, Quiet, Separator, TextColumns, names
+from dtgfn.cli.models import labelled, read_dictionary
+from dtgfn.cli.options import (
+    AsJson,
+    Data,
+    Decimal,
+    Encoding,
+    Labels,
+    MisuseError,
+    Quiet,
+    Separator,
+    TextColumns,
+    names,
+)
 from dtgfn.cli.outputs import check_out
 from dtgfn.cli.parameters import (
     TASKS,
@@ -24,13 +36,18 @@ from dtgfn.cli.parameters import (
     with_parameters,
 )
 from dtgfn.cli.scores import read_beside, read_for_model, score
+from dtgfn.cli.training_rows import Roles, TrainingRows, set_aside, training_rows
 
 if TYPE_CHECKING:
+    from dtgfn.data.csv_dialect import CsvDialect
+    from dtgfn.data.meanings import Meaning
     from dtgfn.data.sources import Source
-    from dtgfn.data.tables import Column, Table
+    from dtgfn.data.tables import Table
 
-MANY_LABELS = 50  # numbers that are hardly classes any more
-RARE = 0.05  # share of a class below which accuracy says little
+IN_MEMORY_ONLY = {
+    "--test-size": "name a table of other rows with --held-out",
+    "--drop-missing-target": "leave such rows out of the file",
+}
 
 
 Out = Annotated[Path, typer.Option(help="Model file to write.", show_default=False)]
@@ -53,13 +70,12 @@ TestSize = Annotated[
     ),
 ]
 Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas.")]
-Positive = Annotated[
-    str | None,
-    typer.Option(help="The event, of two classes; the last one by default.", show_default=False),
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing-target", help="Leave out rows whose target is empty.")
 ]
 NoRows = Annotated[
     bool,
-    typer.Option("--no-rows", help="Keep no training rows in the file; for sums of trees."),
+    typer.Option("--no-rows", help="Keep no training rows in the file."),
 ]
 SampleWeight = Annotated[
     str | None, typer.Option(help="Column of row weights.", show_default=False)
@@ -77,8 +93,11 @@ def fit(
     drop: Drop = "",
     sample_weight: SampleWeight = None,
     text_columns: TextColumns = "",
+    drop_missing_target: DropMissing = False,
     separator: Separator = None,
-    positive: Positive = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    labels: Labels = None,
     no_rows: NoRows = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -96,6 +115,8 @@ def fit(
 
       dtgfn fit prices.csv --task regress --target price --out prices.dtgfn
 
+      dtgfn fit data.csv --target y --labels dictionary.csv --out model.dtgfn
+
       dtgfn fit data.csv --target y --ensemble sum --out sum.dtgfn
 
       dtgfn fit normal.csv --task anomalies --n-trees 100 --out detector.dtgfn
@@ -105,38 +126,48 @@ def fit(
     _check_choices(task, target, share, held_out)
     _check_roles(target, sample_weight, names(drop))
     values, shown = read_parameters(parameters), not (as_json or quiet)
+    written, told = inputs.dialect(separator, encoding, decimal), read_dictionary(labels)
     _check_files(out, data, held_out, values.get("checkpoint"))
     model, as_text = _estimator(task, values, verbose=shown), names(text_columns)
     if target is not None and task != "anomalies" and inputs.is_large(data):
-        large = _open_large(data, target, sample_weight, names(drop), separator, as_text, share)
+        alone = {"--test-size": share is not None, "--drop-missing-target": drop_missing_target}
+        large = _open_large(data, target, sample_weight, names(drop), written, as_text, alone)
         if "class_weight" in values:
             model.class_weight = _any_label(values["class_weight"])
         if held_out is not None and not Path(held_out).exists():
             raise ValueError(f"There is no file {held_out!r}; check the path.")
         if not as_json:
             _say_large(large)
-        interrupted = _fit_and_save(model, large, out, not no_rows)
+        model, interrupted = _fit_and_save(model, large, out, not no_rows, (told, target))
         if held_out is not None and not interrupted:
-            known = read_for_model(model, held_out, target, separator, shown)
-            _score_and_save(model, known, positive, shown, out, not no_rows, None)
+            known = read_for_model(model, held_out, target, written, shown)
+            _score_and_save(model, known, shown, out, not no_rows, None)
         _end(model, out, as_json, interrupted)
         return
-    table = inputs.read(data, separator, as_text, shown)
-    rows = _training_rows(inputs.drop(table, names(drop)), target, sample_weight, task)
-    inputs.note_odd_columns(rows.table, as_text)
-    rows, others, which = _set_aside(rows, share, values.get("random_state"))
+    from dtgfn.data.dated_tables import as_training_table
+    from dtgfn.data.hints import imbalance
+
+    table = inputs.read(data, written, as_text, shown)
+    roles = Roles(target, sample_weight, names(drop), as_text, drop_missing_target)
+    rows = training_rows(table, roles, task)
+    if values.get("dates") is not None:
+        rows = rows._replace(table=as_training_table(rows.table, values["dates"]))
+    inputs.note_odd_columns(rows.table)
+    rows, others, which = set_aside(rows, share, values.get("random_state"))
     if task == "classify":
-        note_imbalance(rows.y, positive)
+        rare = imbalance(rows.y, values.get("positive"), "--test-size")
+        if rare is not None:
+            note(in_flags(rare))
     if held_out is not None:
         labels = rows.y if task == "classify" else None
-        others = read_beside(rows.table, labels, held_out, str(target), separator, shown)
+        others = read_beside(rows.table, labels, held_out, str(target), written, shown)
     if not as_json:
         say(f"Columns: {inputs.kinds_text(inputs.kinds_of(rows.table))}")
     if "class_weight" in values:
         model.class_weight = inputs.by_label(values["class_weight"], sorted(set(rows.y)))
-    interrupted = _fit_and_save(model, rows, out, not no_rows)
+    model, interrupted = _fit_and_save(model, rows, out, not no_rows, (told, target))
     if others is not None and not interrupted:
-        _score_and_save(model, others, positive, shown, out, not no_rows, which)
+        _score_and_save(model, others, shown, out, not no_rows, which)
     _end(model, out, as_json, interrupted)
 
 
@@ -153,17 +184,17 @@ def _open_large(
     target: str,
     weight: str | None,
     dropped: Sequence[str],
-    separator: str | None,
+    written: CsvDialect,
     as_text: Sequence[str],
-    share: float | None,
+    alone: dict[str, bool],
 ) -> _Large:
     """Look at the columns of a table that is read in chunks."""
-    if share is not None:
-        raise MisuseError(
-            f"--test-size is for tables in memory, but {data!r} is read in chunks; name a table of "
-            "other rows with --held-out."
-        )
-    source = inputs.open_large(data, separator, as_text)
+    for flag, way_out in IN_MEMORY_ONLY.items():
+        if alone[flag]:
+            raise MisuseError(
+                f"{flag} is for tables in memory, but {data!r} is read in chunks; {way_out}."
+            )
+    source = inputs.open_large(data, written, as_text)
     for name in as_text:
         source.check_column(name)
     return _Large(source.without(dropped), target, weight)
@@ -192,14 +223,6 @@ def _any_label(weights: Any) -> Any:
     return found
 
 
-class _Rows(NamedTuple):
-    """Training rows: a table, what to predict, and weights."""
-
-    table: Table
-    y: Any
-    weight: Any
-
-
 def _check_files(out: Path, data: str, held_out: str | None, checkpoint: Path | None) -> None:
     """Refuse, before any work, a file that cannot or must not be written."""
     from dtgfn.storage.model_file import check_replaceable
@@ -210,24 +233,35 @@ def _check_files(out: Path, data: str, held_out: str | None, checkpoint: Path | 
         raise MisuseError(f"--checkpoint and --out are both {str(out)!r}; name two files.")
 
 
-def _fit_and_save(model: Any, rows: _Rows | _Large, out: Path, with_rows: bool) -> bool:
-    """Fit a model and write it; tell whether training was interrupted."""
+def _fit_and_save(
+    model: Any,
+    rows: TrainingRows | _Large,
+    out: Path,
+    with_rows: bool,
+    told: tuple[dict[str, Meaning] | None, str | None],
+) -> tuple[Any, bool]:
+    """Fit a model and write it; return it, and whether training was interrupted.
+
+    ``told`` is a data dictionary and what it calls the target.
+    """
     from dtgfn.storage.model_file import save
 
-    table, y, weight = rows
-    with noted_warnings():
+    table, y, weight = rows[:3]
+    with noted_warnings(), inputs.as_they_are():  # what is odd was noted before
         model.fit(table, y, sample_weight=weight)
     save(model, out, with_rows)
+    if told[0] is not None:  # a dictionary that does not fit shall not cost the model
+        model = labelled(model, *told)
+        save(model, out, with_rows)
     interrupted = bool(getattr(getattr(model, "posterior_", None), "interrupted", False))
     if interrupted:
         note(f"interrupted: training ended early; {str(out)!r} holds what was learned by then.")
-    return interrupted
+    return model, interrupted
 
 
 def _score_and_save(
     model: Any,
     others: tuple[Table, Any],
-    positive: str | None,
     shown: bool,
     out: Path,
     with_rows: bool,
@@ -236,7 +270,7 @@ def _score_and_save(
     """Score a model on other rows, and keep the scores, and which rows they are of, in the file."""
     from dtgfn.storage.model_file import save
 
-    model.held_out_ = score(model, *others, shown, positive) | {"row_numbers": which or []}
+    model.held_out_ = score(model, *others, shown) | {"row_numbers": which or []}
     save(model, out, with_rows)
 
 
@@ -252,22 +286,6 @@ def _end(model: Any, out: Path, as_json: bool, interrupted: bool) -> None:
         say(f"\nWritten to {out}")
     if interrupted:
         raise typer.Exit(130)
-
-
-def note_imbalance(y: Any, positive: str | None) -> None:
-    """Say what to look at where one of two classes is rare."""
-    import numpy as np
-
-    labels, counts = np.unique(np.asarray(y).astype(str), return_counts=True)
-    if len(labels) != 2 or counts.min() >= RARE * counts.sum():
-        return
-    rare, common = (str(labels[k]) for k in (counts.argmin(), counts.argmax()))
-    note(
-        f"{rare!r} is {counts.min()} of {counts.sum()} rows, so always saying {common!r} is right "
-        f"in {counts.max() / counts.sum():.1%}; look at the average precision and the log loss of "
-        f"held-out rows (--test-size) beside their baseline"
-        + ("." if positive == rare else f", with --positive {rare}.")
-    )
 
 
 def _check_choices(
@@ -304,78 +322,3 @@ def _estimator(task: str, values: dict[str, Any], verbose: bool) -> Any:
         values = {"ensemble": None, **values}
     model = getattr(estimators, TASKS[task])(verbose=verbose)
     return model.set_params(**as_parameters(values, model.get_params(), task))
-
-
-def _training_rows(table: Table, target: str | None, sample_weight: str | None, task: str) -> _Rows:
-    """Take the target and the weights out of a table."""
-    from dtgfn.data.tables import split_column
-
-    y = weight = None
-    if target is not None:
-        column, table = split_column(table, target)
-        y = _target(column, task)
-    if sample_weight is not None:
-        weights, table = split_column(table, sample_weight)
-        weight = weights.values
-        if weights.kind != "number":
-            raise ValueError(
-                f"Column {sample_weight!r} holds no numbers to use as --sample-weight; name "
-                "another."
-            )
-    if table.n_columns == 0:
-        raise ValueError(f"There is no column besides {target!r}; add some to predict it from.")
-    return _Rows(table, y, weight)
-
-
-def _target(column: Column, task: str) -> Any:
-    """Refuse, in the words of a file, a target that cannot be learned."""
-    import pandas
-
-    from dtgfn.data.tables import parse_number
-
-    inputs.check_target(column)
-    if task == "regress" and column.kind == "category":
-        text = next((text for text in column.values if parse_number(text) is None), None)
-        why = f"holds {text!r}, which is not a number" if text else "is read as text"
-        raise ValueError(
-            f"Column {column.name!r} {why}; leave out --task regress to predict classes."
-        )
-    if task == "regress":
-        return column.values
-    n_values = len(pandas.unique(column.values))
-    if task == "classify" and n_values == 1:
-        note(
-            f"column {column.name!r} holds {column.values[0]!r} in every row, so there is nothing "
-            "to tell apart; add rows of another class."
-        )
-    if task == "classify" and column.kind == "number" and n_values > MANY_LABELS:
-        note(
-            f"column {column.name!r} holds {n_values} different numbers, each a class of its own "
-            "now; add --task regress to predict a number."
-        )
-    return inputs.labels(column)
-
-
-def _set_aside(
-    rows: _Rows, share: float | None, seed: int | None
-) -> tuple[_Rows, tuple[Table, Any] | None, list[int] | None]:
-    """Split rows into those to fit, columns and truth of those to score on, and their numbers."""
-    if share is None:
-        return rows, None, None
-    import numpy as np
-
-    from dtgfn.data.tables import take
-
-    n_rows = rows.table.n_rows
-    n_others = round(share * n_rows)
-    if not 0 < n_others < n_rows:
-        raise ValueError(
-            f"--test-size {share} leaves {n_others} of {n_rows} rows to score on; give another "
-            "share, or more rows."
-        )
-    order = np.random.default_rng(seed).permutation(n_rows)
-    kept, others = np.sort(order[n_others:]), np.sort(order[:n_others])
-    weight = None if rows.weight is None else rows.weight[kept]
-    y = np.asarray(rows.y)
-    aside = take(rows.table, others), y[others]
-    return _Rows(take(rows.table, kept), y[kept], weight), aside, others.tolist()

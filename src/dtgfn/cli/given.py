@@ -9,7 +9,7 @@ import typer
 
 from dtgfn.cli.console import print_json, say
 from dtgfn.cli.models import load_with_posterior
-from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet
+from dtgfn.cli.options import AsJson, Labels, MisuseError, Model, Quiet
 from dtgfn.cli.outputs import check_out
 from dtgfn.cli.parameters import number, read_value
 
@@ -27,6 +27,7 @@ def given(
     out: Annotated[
         Path | None, typer.Option(help="Model file to write.", show_default=False)
     ] = None,
+    labels: Labels = None,
     time_budget: Annotated[str, typer.Option(help="Seconds.", metavar="<float>")] = "60",
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -46,7 +47,7 @@ def given(
     asked = read_lines(demands)
     if out is not None:
         check_out(out, model)
-    fitted: Any = load_with_posterior(model, "given demands")
+    fitted: Any = load_with_posterior(model, "given demands", labels)
     forced = fitted.given(asked, time_budget=seconds, verbose=not (as_json or quiet))
     if out is not None:
         save(forced, out)

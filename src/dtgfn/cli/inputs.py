@@ -2,56 +2,46 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dtgfn.cli.console import note
-from dtgfn.cli.messages import noted_warnings
+from dtgfn.cli.messages import in_flags, noted_warnings
 from dtgfn.cli.options import MisuseError
 
 if TYPE_CHECKING:
     from dtgfn._support.progress import Progress
+    from dtgfn.data.csv_dialect import CsvDialect
     from dtgfn.data.sources import Source
     from dtgfn.data.tables import Column, Kind, Table
 
 LARGE = 100_000_000  # bytes of a file from which on it is read in chunks
-FEW_TEXTS = 5  # as many may well be codes, of which some look like numbers
-MANY_TEXTS = 30  # rows from which texts that never repeat look like an identifier
-LIKE_A_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
-
-# with a decimal comma, thousands apart, a unit of money or a percent sign
-LIKE_A_NUMBER = re.compile(r"[-+]?[$€£]? ?\d[\d.,' ]*[$€£%]?")
 
 
-def read(source: str, separator: str | None, text_columns: Sequence[str], progress: bool) -> Table:
-    """Read a table to fit to, and tell what was guessed; ``text_columns`` must be there."""
+def read(source: str, written: CsvDialect, text_columns: Sequence[str], progress: bool) -> Table:
+    """Read a table to fit to, and tell what was guessed."""
     from dtgfn._support.progress import progress_bar
-    from dtgfn.data.tables import split_column
 
     with noted_warnings(), progress_bar(progress) as show:
-        table = _read(source, separator, text_columns, show)
-    for name in text_columns:
-        split_column(table, name)
-    return table
+        return _read(source, written, text_columns, show)
 
 
 def read_known(
-    source: str, separator: str | None, text_columns: Sequence[str], progress: Progress
+    source: str, written: CsvDialect, text_columns: Sequence[str], progress: Progress
 ) -> Table:
     """Read a table whose columns of text are known, so that nothing has to be told."""
-    with _as_they_are():
-        return _read(source, separator, text_columns, progress)
+    with as_they_are():
+        return _read(source, written, text_columns, progress)
 
 
 def read_large(
     model: Any,
     source: str,
-    separator: str | None,
+    written: CsvDialect,
     columns: tuple[Sequence[str], Sequence[str], Sequence[str]],
     progress: Progress,
 ) -> Iterator[Table]:
@@ -63,8 +53,8 @@ def read_large(
     from dtgfn.data.sources import read_settled
 
     text, copied, dropped = columns
-    with _as_they_are():
-        found = open_file(source, separator=_separator(separator), text_columns=text)
+    with as_they_are():
+        found = open_file(source, **asdict(written), text_columns=text)
     for name in (*copied, *dropped):
         found.check_column(name)
     if hasattr(model, "feature_names_in_"):
@@ -74,28 +64,31 @@ def read_large(
 
 
 @contextmanager
-def _as_they_are() -> Iterator[None]:
+def as_they_are() -> Iterator[None]:
     """Do not warn of numbers that look like codes: what a column is was told in training."""
-    from dtgfn.data.table_files import PaddedNumbers
+    from dtgfn.data.hints import DataHint
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PaddedNumbers)
+        warnings.simplefilter("ignore", DataHint)
         yield
 
 
-def _read(source: str, separator: str | None, as_text: Sequence[str], progress: Progress) -> Table:
+def _read(source: str, written: CsvDialect, as_text: Sequence[str], progress: Progress) -> Table:
     from dtgfn.data.table_files import read_table
 
-    given = _separator(separator)
-    return read_table(source, separator=given, text_columns=as_text, progress=progress)
+    return read_table(source, **asdict(written), text_columns=as_text, progress=progress)
 
 
-def _separator(text: str | None) -> str | None:
-    """One character; "tab" and a backslash with t are hard to type otherwise."""
-    given = {"tab": "\t", "\\t": "\t", "space": " "}.get(text or "", text)
+def dialect(separator: str | None, encoding: str, decimal: str) -> CsvDialect:
+    """How a text file is written; "tab" and a backslash with t are hard to type otherwise."""
+    from dtgfn.data.csv_dialect import check_dialect
+
+    given = {"tab": "\t", "\\t": "\t", "space": " "}.get(separator or "", separator)
     if given is not None and (len(given) != 1 or given in '"\n\r'):
-        raise MisuseError(f"--separator {text!r} is not one character; give such as ';' or tab.")
-    return given
+        raise MisuseError(
+            f"--separator {separator!r} is not one character; give such as ';' or tab."
+        )
+    return check_dialect(given, encoding, decimal)
 
 
 def drop(table: Table, names: Sequence[str]) -> Table:
@@ -113,12 +106,12 @@ def is_large(source: str) -> bool:
     return source != "-" and (path.is_dir() or (path.is_file() and path.stat().st_size >= LARGE))
 
 
-def open_large(source: str, separator: str | None, text_columns: Sequence[str]) -> Source:
+def open_large(source: str, written: CsvDialect, text_columns: Sequence[str]) -> Source:
     """Open a table that is read in chunks, and tell what was guessed."""
     from dtgfn.data.open_source import open_file
 
     with noted_warnings():
-        return open_file(source, separator=_separator(separator), text_columns=text_columns)
+        return open_file(source, **asdict(written), text_columns=text_columns)
 
 
 def kinds_of(table: Table) -> dict[str, Kind]:
@@ -143,41 +136,12 @@ def kinds_text(kinds: Mapping[str, Kind]) -> str:
     return "; ".join(said)
 
 
-def note_odd_columns(table: Table, meant: Sequence[str] = ()) -> None:
-    """Point out text that is hardly meant as categories, but for columns that are meant as text."""
-    for column in table.columns:
-        if column.kind == "category" and column.name not in meant:
-            oddity = _oddity([text for text in column.values if text is not None])
-            if oddity:
-                note(f"column {column.name!r} {oddity}, or --drop {column.name!r}.")
+def note_odd_columns(table: Table) -> None:
+    """Point out what is hardly meant as it was read, in the words of the command line."""
+    from dtgfn.data.hints import oddities
 
-
-def _oddity(texts: list[str]) -> str | None:
-    """What is odd about the cells of a column of text, and what to do."""
-    from dtgfn.data.tables import parse_number
-
-    distinct = dict.fromkeys(texts)
-    words = [text for text in distinct if parse_number(text) is None]
-    if texts and all(LIKE_A_DATE.match(text) for text in texts[:1000]):
-        return (
-            f"looks like dates but counts as {len(distinct)} categories; turn it into numbers "
-            "first (days since a fixed date)"
-        )
-    if not words and len(distinct) > FEW_TEXTS:  # in Parquet, where text is meant as text
-        return f"holds numbers as text, {len(distinct)} categories; store them as numbers"
-    if len(words) < len(distinct) / 2 and len(distinct) > FEW_TEXTS:
-        return (
-            f"is mostly numbers but holds {words[0]!r}, so all of it counts as {len(distinct)} "
-            "categories; mend that cell or empty it"
-        )
-    if len(distinct) > FEW_TEXTS and all(LIKE_A_NUMBER.fullmatch(text) for text in distinct):
-        return (
-            f"looks like numbers such as {words[0]!r} but counts as {len(distinct)} categories; "
-            "write them with a decimal point and nothing else"
-        )
-    if len(distinct) == len(texts) >= MANY_TEXTS:
-        return "has another text in every row, as an identifier has; name it in --text-columns"
-    return None
+    for name, oddity in oddities(table, keep="name it in --text-columns", first_row=1):
+        note(in_flags(f"column {name!r} {oddity}, or --drop {name!r}."))
 
 
 def text_columns_of(model: Any) -> list[str]:

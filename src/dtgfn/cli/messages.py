@@ -16,9 +16,12 @@ _FLAGS = {flag.name: flag.typed for flag in FLAGS} | {
     "sample_weight": "--sample-weight",
     "text_columns": "--text-columns",
     "separator": "--separator",
+    "encoding": "--encoding",
+    "decimal": "--decimal",
     "class_prior": "--class-prior",
     "level": "--interval",
     "tree": "--tree",
+    "positive": "--positive",
     "engine": "--inference",
 }
 _GIVEN = re.compile(r"(?<![\w\[.'])([a-z_]+)=('[^']*'|\"[^\"]*\"|\([^)]*\)|[^\s;,()]*[^\s;,().])")

@@ -18,12 +18,28 @@ Separator = Annotated[
     str | None,
     typer.Option(help="What stands between cells, such as ';' or tab.", show_default=False),
 ]
+Encoding = Annotated[
+    str, typer.Option(help="Of a text file, such as latin-1 or cp1252.", metavar="<codec>")
+]
+Decimal = Annotated[str, typer.Option(help="Decimal mark of a text file.", metavar=".|,")]
 TextColumns = Annotated[
     str,
     typer.Option(help="Columns that stay text, with commas: codes, labels like 007."),
 ]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        help="Data dictionary: a CSV file of column, meaning, unit, categories.",
+        show_default=False,
+    ),
+]
 Target = Annotated[
     str | None, typer.Option(help="Column that holds the truth.", show_default=False)
+]
+
+Positive = Annotated[
+    str | None,
+    typer.Option(help="The event, of two classes, to tell the chance of.", show_default=False),
 ]
 
 

@@ -165,6 +165,8 @@ FLAGS = (
          "That guess, as a share of the variance of all rows (numbers)."),
     Flag("class_weight", OrNone(weights), LEAVES, "none",
          "balanced, or a weight for each class, as in yes=3,no=1 (classes)."),
+    Flag("positive", OrNone(str), LEAVES, "none",
+         "The event, of two classes, that trees, scores and reports tell the probability of."),
     Flag("ensemble", OrNone(str), LEAVES, "none", "bags averages posteriors of resampled rows and "
          "columns instead, sum samples sums of trees; auto is sum, unless only single trees have "
          "what else is set.", (*ENSEMBLES, "auto")),
@@ -182,6 +184,8 @@ FLAGS = (
          ("importance", "uniform", "posterior")),
     Flag("leaf_draws", bool, LEAVES, "no", "Let leaves predict draws, as the paper does, instead "
          "of means (classes).", option_of=("classify",)),
+    Flag("dates", OrNone(str), MODEL, "none", "What columns of dates become: number is days since "
+         "1970-01-01, none refuses them (classes, numbers).", ("number",)),
     Flag("n_trees", parse_int, RUN, "1000; 300 for anomalies", "Trees to sample and keep."),
     Flag("time_budget", OrNone(number), RUN, "60.0", "Seconds at most, or none."),
     Flag("n_jobs", OrNone(parse_int), RUN, "none", "Threads; none is all cores."),

@@ -12,7 +12,17 @@ import typer
 from dtgfn.cli import inputs
 from dtgfn.cli.console import print_json, say, say_data
 from dtgfn.cli.models import load_model
-from dtgfn.cli.options import AsJson, Data, MisuseError, Model, Quiet, Separator, names
+from dtgfn.cli.options import (
+    AsJson,
+    Data,
+    Decimal,
+    Encoding,
+    MisuseError,
+    Model,
+    Quiet,
+    Separator,
+    names,
+)
 from dtgfn.cli.outputs import (
     SafeCsv,
     check_out,
@@ -27,6 +37,7 @@ if TYPE_CHECKING:
     import pandas
 
     from dtgfn._support.progress import Progress
+    from dtgfn.data.csv_dialect import CsvDialect
     from dtgfn.data.tables import Table
 
 AT_ONCE = 10_000  # rows between two steps of the bar
@@ -80,6 +91,8 @@ def predict(
     keep: Keep = "",
     drop: Drop = "",
     separator: Separator = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     safe_csv: SafeCsv = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -107,12 +120,13 @@ def predict(
     if out != "-":
         check_out(Path(out), data, model)
         check_table_suffix(Path(out))
+    written = inputs.dialect(separator, encoding, decimal)
     fitted = load_model(model)
     asked = _read_question(fitted, level, uncertainty, tree, class_prior)
     shown, copied = not (as_json or quiet), names(keep)
     known = (*inputs.text_columns_of(fitted), *copied)
     with progress_bar(shown) as progress:
-        tables = _tables(fitted, data, separator, (known, copied, names(drop)), progress)
+        tables = _tables(fitted, data, written, (known, copied, names(drop)), progress)
         pieces: Iterator[pandas.DataFrame] = (
             _beside(copies, _answers(fitted, rows, asked)) for copies, rows in tables
         )
@@ -187,7 +201,7 @@ def _read_question(
 def _tables(
     model: Any,
     data: str,
-    separator: str | None,
+    written: CsvDialect,
     columns: tuple[Sequence[str], Sequence[str], Sequence[str]],
     progress: Progress,
 ) -> Iterator[tuple[pandas.DataFrame, Table]]:
@@ -199,7 +213,7 @@ def _tables(
 
     text, copied, dropped = columns
     if not inputs.is_large(data):
-        table = inputs.read_known(data, separator, text, progress)
+        table = inputs.read_known(data, written, text, progress)
         copies = _copies(table, copied)
         wanted = inputs.columns_for(model, inputs.drop(table, dropped))
         for some in _slices(table.n_rows):
@@ -207,7 +221,7 @@ def _tables(
             yield copies.iloc[some].reset_index(drop=True), take(wanted, some)
         return
     first = True
-    for table in inputs.read_large(model, data, separator, columns, progress):
+    for table in inputs.read_large(model, data, written, columns, progress):
         copies = _copies(table, copied)
         wanted = inputs.columns_for(model, inputs.drop(table, dropped), tell=first)
         first = False

@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dtgfn.cli import inputs
 from dtgfn.cli.console import print_json, say
-from dtgfn.cli.models import load_model
-from dtgfn.cli.options import AsJson, MisuseError, Model, Quiet, Separator, Target
+from dtgfn.cli.models import load_model, with_event
+from dtgfn.cli.options import (
+    AsJson,
+    Decimal,
+    Encoding,
+    Labels,
+    MisuseError,
+    Model,
+    Positive,
+    Quiet,
+    Separator,
+    Target,
+)
 from dtgfn.cli.outputs import check_out, write_atomically
 from dtgfn.cli.scores import read_for_model
 
@@ -31,7 +43,11 @@ def report(
         str | None, typer.Option(help="Headline of the page.", show_default=False)
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
+    labels: Labels = None,
+    positive: Positive = None,
     separator: Separator = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -51,10 +67,12 @@ def report(
         raise MisuseError("--target names the truth in held-out rows; give them with --data.")
     if out is not None:
         check_page(out, model, *([data] if data else []))
-    fitted, shown = load_model(model), not (as_json or quiet)
+    written = inputs.dialect(separator, encoding, decimal)
+    fitted = with_event(load_model(model, labels), positive)
+    shown = not (as_json or quiet)
     X = y = None
     if data is not None:
-        X, y = read_for_model(fitted, data, target, separator, shown)
+        X, y = read_for_model(fitted, data, target, written, shown)
     made = make_report(fitted, X, y, title, shown)
     if out is not None:
         write_page(out, made)

@@ -8,22 +8,23 @@ from dtgfn.cli import inputs
 from dtgfn.cli.console import note
 
 if TYPE_CHECKING:
+    from dtgfn.data.csv_dialect import CsvDialect
     from dtgfn.data.tables import Table
 
 MOST_SEEN = 0.9  # share of rows that training had, beyond which they are hardly held out
 
 
 def read_for_model(
-    model: Any, source: str, target: str | None, separator: str | None, progress: bool
+    model: Any, source: str, target: str | None, written: CsvDialect, progress: bool
 ) -> tuple[Table, Any]:
     """Read the columns that a model wants, and the truth if its column is named."""
     text = inputs.text_columns_of(model)
-    table, truth = _read(source, target, separator, progress, text, getattr(model, "classes_", ()))
+    table, truth = _read(source, target, written, progress, text, getattr(model, "classes_", ()))
     return inputs.columns_for(model, table), truth
 
 
 def read_beside(
-    training: Table, labels: Any, source: str, target: str, separator: str | None, progress: bool
+    training: Table, labels: Any, source: str, target: str, written: CsvDialect, progress: bool
 ) -> tuple[Table, Any]:
     """Read rows to score on before a model is fitted to others: afterwards would be late.
 
@@ -32,9 +33,7 @@ def read_beside(
     from dtgfn.data.tables import keep_columns, label, listing
 
     text = [column.name for column in training.columns if column.kind == "category"]
-    table, truth = _read(
-        source, target, separator, progress, text, () if labels is None else labels
-    )
+    table, truth = _read(source, target, written, progress, text, () if labels is None else labels)
     if labels is not None:
         known = {label(value) for value in labels.tolist()}
         odd = dict.fromkeys(label(value) for value in truth.tolist() if label(value) not in known)
@@ -50,7 +49,7 @@ def read_beside(
 def _read(
     source: str,
     target: str | None,
-    separator: str | None,
+    written: CsvDialect,
     progress: bool,
     text_columns: list[str],
     classes: Any,
@@ -62,7 +61,7 @@ def _read(
     if target is not None and any(isinstance(name, str) for name in classes):
         text_columns = [*text_columns, target]
     with progress_bar(progress) as show:
-        table = inputs.read_known(source, separator, text_columns, show)
+        table = inputs.read_known(source, written, text_columns, show)
     if target is None:
         return table, None
     if target not in table.names:
@@ -75,16 +74,14 @@ def _read(
     return table, inputs.labels(column) if column.kind == "boolean" else column.values
 
 
-def score(
-    model: Any, rows: Table, truth: Any, progress: bool, positive: str | None = None
-) -> dict[str, Any]:
+def score(model: Any, rows: Table, truth: Any, progress: bool) -> dict[str, Any]:
     """Score a model on rows that it has not seen; exact averages of many rows take a while."""
     from dtgfn._support.progress import progress_bar
     from dtgfn.evaluation import evaluate
 
     with progress_bar(progress) as show:
         show("scoring held-out rows", None)
-        scores = evaluate(model, rows, truth, positive=positive)
+        scores = evaluate(model, rows, truth)
     note_seen(model, rows, truth)
     return scores
 

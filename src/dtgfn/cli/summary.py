@@ -11,14 +11,20 @@ import numpy as np
 from dtgfn._support.json_values import none_if_nan
 from dtgfn._support.printable import visible
 from dtgfn.cli.scores import held_out_text
+from dtgfn.data.binning import ColumnSpec
+from dtgfn.data.meanings import shown_name
 from dtgfn.diagnostics.judgement import verdict
 from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn.estimators.base import PosteriorEstimator
+from dtgfn.explain.posterior_columns import class_title
 from dtgfn.explain.text import tree_text
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.trees.equivalent_cuts import log_n_equivalent
-from dtgfn.trees.score import LeftOutRows, Rows
+from dtgfn.trees.left_out_rows import LeftOutRows
+from dtgfn.trees.score import Rows
+
+MOST_LINES_SHOWN = 5  # straight lines beside trees
 
 
 def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
@@ -33,8 +39,15 @@ def summarise(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any
 
     """
     scores = getattr(model, "held_out_", None)  # by ``dtgfn fit --test-size``
-    held_out = {} if scores is None else {"held_out": scores}
+    held_out = {} if scores is None else {"held_out": _called(model, scores)}
     return {**_facts(model), **held_out}
+
+
+def _called(model: PosteriorEstimator | DTGFNAnomalyDetector, scores: dict[str, Any]) -> Any:
+    """Scores that call the event as trees do."""
+    if "event" not in scores or isinstance(model, DTGFNAnomalyDetector):
+        return scores
+    return {**scores, "event": class_title(model.binner_, scores["event"])}
 
 
 def _facts(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
@@ -43,15 +56,15 @@ def _facts(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
     if isinstance(model.posterior_, SumPosterior):
         return {**_shared_summary(model), **_sum_facts(model)}
     posterior = as_posterior(model)
-    inclusion = zip(model.binner_.column_names, posterior.column_inclusion, strict=True)
+    inclusion = zip(model.binner_.columns, posterior.column_inclusion, strict=True)
     return {
         **_shared_summary(model),
         "log_evidence": none_if_nan(posterior.log_evidence),
         "log_evidence_error": none_if_nan(posterior.log_evidence_error),
         "size_probability": [float(p) for p in posterior.size_probability],
         "columns": [
-            {"name": name, "inclusion": float(probability)}
-            for name, probability in sorted(inclusion, key=lambda pair: -pair[1])
+            {**_column(spec), "inclusion": float(probability)}
+            for spec, probability in sorted(inclusion, key=lambda pair: -pair[1])
         ],
         "best_tree": {
             "log_reward": posterior.best_log_reward,
@@ -60,7 +73,7 @@ def _facts(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
             "equivalent": round(math.exp(float(log_n_equivalent(posterior.best_cuts)[0]))),
             "n_splits": int(posterior.best_tree.n_splits[0]),
             "depth": int(posterior.best_tree.depth[0]),
-            "rules": tree_text(posterior),
+            "rules": tree_text(model),
         },
         "sampled_trees": len(posterior.trees),
     }
@@ -92,16 +105,30 @@ def _sum_facts(model: PosteriorEstimator) -> dict[str, Any]:
     posterior = model.posterior_
     assert isinstance(posterior, SumPosterior), "the caller checks"
     summed = posterior.summed
-    share = zip(model.binner_.column_names, posterior.column_use.mean(axis=0), strict=True)
+    columns = model.binner_.columns
+    share = zip(columns, posterior.column_use.mean(axis=0), strict=True)
+    spread = zip(columns, posterior.line_spread.mean(axis=0), strict=True)
     return {
         "draws": summed.n_draws,
         "sums": summed.n_sums,
         "summed_trees": summed.n_summed,
         "columns": [
-            {"name": name, "splits": float(splits)}
-            for name, splits in sorted(share, key=lambda pair: -pair[1])
+            {**_column(spec), "splits": float(splits)}
+            for spec, splits in sorted(share, key=lambda pair: -pair[1])
+        ],
+        "lines": None
+        if summed.lines is None
+        else [
+            {"name": spec.name, "spread": float(size)}
+            for spec, size in sorted(spread, key=lambda pair: -pair[1])
         ],
     }
+
+
+def _column(spec: ColumnSpec) -> dict[str, Any]:
+    """Name of a column, and what it means if that was told."""
+    meant = {} if spec.meaning is None else {"meaning": shown_name(spec.name, spec.meaning)}
+    return {"name": spec.name, **meant}
 
 
 def _settings(model: PosteriorEstimator | DTGFNAnomalyDetector) -> dict[str, Any]:
@@ -114,7 +141,7 @@ def _detector_summary(model: DTGFNAnomalyDetector) -> dict[str, Any]:
         "estimator": type(model).__name__,
         "engine": model.inference,
         "settings": _settings(model),
-        "columns": [{"name": name} for name in model.binner_.column_names],
+        "columns": [_column(spec) for spec in model.binner_.columns],
         "views": len(model.views_),
         "trees": sum(len(view.trees) for view in model.views_),
         "offset": model.offset_,
@@ -197,6 +224,12 @@ def _sum_lines(
     )
     yield "\nShare of the splits that are on a column:"
     yield from _column_bars(summary["columns"], "splits", n_columns)
+    if summary["lines"]:
+        unit = "the target's units" if summary["classes"] is None else "log odds"
+        shown = summary["lines"][: min(n_columns, MOST_LINES_SHOWN)]
+        width = max(len(visible(line["name"])) for line in shown)
+        yield f"\nHow far straight lines part the rows (standard deviation, {unit}):"
+        yield from (f"  {visible(line['name']):<{width}}  {line['spread']:.3g}" for line in shown)
 
 
 def _headline(what: str, summary: dict[str, Any]) -> str:
@@ -211,7 +244,10 @@ def _headline(what: str, summary: dict[str, Any]) -> str:
 
 def _column_bars(columns: list[dict[str, Any]], measure: str, n_columns: int) -> list[str]:
     """A bar for the share of each of the first columns."""
-    shown = [(visible(column["name"]), column[measure]) for column in columns[:n_columns]]
+    shown = [
+        (column.get("meaning") or visible(column["name"]), column[measure])
+        for column in columns[:n_columns]
+    ]
     width = max(len(name) for name, _ in shown)
     lines = [
         f"  {name:<{width}}  {share:.3f}  {'#' * round(20 * share)}".rstrip()

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from dtgfn._support.arrays import Floats
 from dtgfn.anomaly.background import NO_CATEGORIES
 from dtgfn.anomaly.density import View
+from dtgfn.data.meanings import shown_category, shown_name
 from dtgfn.estimators import DTGFNAnomalyDetector
 from dtgfn.explain.column_labels import describe_columns, split_rule, split_test
 from dtgfn.report.posterior_facts import plain_number, settings_of
@@ -185,14 +186,16 @@ def _split(model: DTGFNAnomalyDetector, view: View, feature: int, cut: int) -> d
         rule, other = split_rule(binner, own, cut)
         return {"test": split_test(binner, own, cut), "rule": rule, "other": other}
     spec = binner.columns[column]
+    name = shown_name(spec.name, spec.meaning)
     cells = [*spec.categories, "missing", "never seen"]
-    real = [name not in NO_CATEGORIES for name in cells]
+    real = [text not in NO_CATEGORIES for text in cells]
     sides: tuple[list[str], list[str]] = ([], [])
     # What was never seen has cell 0; a category that is not real shares it.
-    for name, cell, kept in zip(cells, [*rank.tolist()[:-1], 0], real, strict=True):
+    for text, cell, kept in zip(cells, [*rank.tolist()[:-1], 0], real, strict=True):
         if kept:
-            sides[cell > cut].append(name)
-    rule, other = (f"{spec.name} is {_listed(side)}" for side in sides)
+            sides[cell > cut].append(text)
+    called = ([shown_category(text, spec.meaning) for text in side] for side in sides)
+    rule, other = (f"{name} is {_listed(side)}" for side in called)
     return {"test": {"column": column, "among": sides[0]}, "rule": rule, "other": other}
 
 

@@ -28,6 +28,7 @@ from dtgfn.data.binning import Binner, encode
 from dtgfn.data.tables import Column, Table, take
 from dtgfn.evaluation import LEVEL, even_steps
 from dtgfn.explain.column_labels import split_test, values_of_codes, values_of_table
+from dtgfn.explain.posterior_columns import class_titles
 from dtgfn.posterior.of_model import Posterior, leaf_of
 from dtgfn.posterior.prediction import CountedTrees, Predictor, sharpened
 from dtgfn.posterior.uncertainty import expected_entropy
@@ -113,7 +114,8 @@ def _of_each_class(posterior: Posterior) -> tuple[Int64s, list[str]]:
     common = np.argsort(-weight, kind="stable")[:MOST_ROWS]
     present = np.sort(common[weight[common] > 0])
     indices = [central_row(posterior, np.flatnonzero(rows.target == c)) for c in present]
-    names = [f"a typical row of class {posterior.class_names[c]}" for c in present]
+    titles = class_titles(posterior)
+    names = [f"a typical row of class {titles[c]}" for c in present]
     return np.array(indices, dtype=np.int64), names
 
 
@@ -146,7 +148,7 @@ def table_of(binner: Binner, values: list[dict[str, Any]]) -> Table:
             columns.append(Column(spec.name, "category", np.array(cells, dtype=object)))
             continue
         numbers = [np.nan if cell is None else float(cell) for cell in cells]
-        columns.append(Column(spec.name, spec.kind, np.array(numbers)))
+        columns.append(Column(spec.name, spec.kind, np.array(numbers), scale=spec.scale))
     return Table(tuple(columns), len(values), binner.named)
 
 
@@ -175,7 +177,7 @@ def predicted_rows(model: Any, examples: Examples) -> list[dict[str, Any]]:
 
 
 def _predicted_classes(model: Any, examples: Examples) -> list[dict[str, Any]]:
-    names = model.posterior_.class_names
+    names = class_titles(model.posterior_)
     return [
         {
             "truth": None if truth is None else names[truth],

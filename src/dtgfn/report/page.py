@@ -19,6 +19,7 @@ SCRIPTS = (
     "forest.js",
     "tree_layout.js",
     "tree_drawing.js",
+    "what_if.js",
     "tree_browser.js",
     "charts.js",
     "sections.js",
@@ -67,6 +68,7 @@ def render_page(report: Mapping[str, Any]) -> str:
         version=_text(report["version"]),
         made=_text(report["made"]),
         lead=_text(_lead(report["fit"])),
+        short=_short(report.get("short")),
         facts=_facts(report),
         trust=_trust(report.get("trust")),
         best_tree=_best_tree(report.get("trees") or []),
@@ -109,15 +111,56 @@ def _number(value: float) -> str:
 
 
 def _lead(fit: Mapping[str, Any]) -> str:
-    what = {
-        "classes": "The posterior over decision trees that tell classes apart",
-        "numbers": "The posterior over decision trees that predict a number",
-        "anomalies": "Decision trees that find rows where normal ones hardly ever are",
-    }[fit["task"]]
+    """What this is, in a sentence without a foreign word."""
+    classes = fit["classes"] or []
+    if fit["task"] == "numbers":
+        what = "Decision trees that predict a number"
+    elif fit["task"] == "anomalies":
+        what = "Decision trees that find rows where ordinary ones hardly ever are"
+    elif len(classes) == 2:
+        what = f"Decision trees that tell {_shortened(classes[0])} from {_shortened(classes[1])}"
+    else:
+        what = "Decision trees that tell classes apart"
     if fit["engine"] == "sums":
-        what = what.replace("decision trees", "sums of decision trees")
+        what = what.replace("Decision trees that", "Sums of decision trees that", 1)
     columns = f"{fit['n_columns']} column" + ("" if fit["n_columns"] == 1 else "s")
-    return f"{what}, from {_number(fit['rows'])} rows with {columns}."
+    return f"{what}, learned from {_number(fit['rows'])} rows with {columns}."
+
+
+def _short(short: Mapping[str, Any] | None) -> str:
+    """What everyone should know, as HTML that needs no script."""
+    if not short:
+        return ""
+    tree, trust = short["tree"], short["trust"]
+    word, sign = LEVELS[trust["level"]]
+    doubts = f" It has {trust['doubts']} doubts, told below." if trust["doubts"] > 1 else ""
+    doubts = " It has a doubt, told below." if trust["doubts"] == 1 else doubts
+    told = ""
+    if tree is not None:
+        rules = "".join(f"<li>{_text(rule)}</li>" for rule in tree["rules"])
+        listed = f'<ul class="leaves">{rules}</ul>' if rules else ""
+        told = _answer("One tree", f"<p>{_text(tree['intro'])}</p>{listed}{_note(tree['note'])}")
+    return (
+        '<section id="short" aria-labelledby="short-title">'
+        '<h2 id="short-title">In short</h2><div class="questions">'
+        + _answer("What decides", f"<p>{_text(short['columns'])}</p>{_note(short['caution'])}")
+        + told
+        + _answer("How good it is", f"<p>{_text(short['quality'])}</p>")
+        + _answer(
+            "How far to trust it",
+            f'<p class="verdict {trust["level"]}">{_icon(sign)}<span class="hidden">'
+            f"{word.capitalize()}.</span> <span>{_text(trust['sentence'])}{doubts}</span></p>",
+        )
+        + "</div></section>"
+    )
+
+
+def _answer(question: str, answer: str) -> str:
+    return f'<div class="question"><h3>{question}</h3>{answer}</div>'
+
+
+def _note(note: str | None) -> str:
+    return f'<p class="muted">{_text(note)}</p>' if note else ""
 
 
 def _facts(report: Mapping[str, Any]) -> str:

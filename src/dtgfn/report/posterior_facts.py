@@ -11,6 +11,8 @@ from dtgfn._support.arrays import Floats, Int32s
 from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN
 from dtgfn.evaluation import even_steps
 from dtgfn.explain.column_labels import split_rule, split_test
+from dtgfn.explain.event import shown_event
+from dtgfn.explain.posterior_columns import class_titles
 from dtgfn.explain.tree_set import (
     TreeSet,
     node_log_marginals,
@@ -22,7 +24,7 @@ from dtgfn.posterior.of_model import Posterior
 from dtgfn.posterior.probable_trees import ProbableTrees
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
-from dtgfn.trees.score import PenaltyPrior
+from dtgfn.trees.score import DepthPrior, PenaltyPrior
 
 LEFT_OUT = ("verbose", "n_jobs", "warm_start", *OPTIONS_OF_ONE_RUN)  # of one run
 MOST_POINTS = 300
@@ -65,12 +67,19 @@ def posterior_facts(model: Any) -> dict[str, Any]:
         "engine_sentence": _engine_sentence(posterior),
         "rows": float(posterior.rows.weight.sum()),
         "n_columns": len(model.binner_.columns),
-        "classes": None if numbers else posterior.class_names,
+        "classes": None if numbers else class_titles(posterior),
+        "event": event_name(model),
         "seconds": posterior.diagnostics.get("seconds"),
         **settings_of(model),
         "prior_sentence": _prior_sentence(posterior),
         "leaf_sentence": _leaf_sentence(posterior),
     }
+
+
+def event_name(model: Any) -> str | None:
+    """Name of the class whose probability is told, of two; None if there is none."""
+    event = shown_event(model, getattr(model, "classes_", None))
+    return None if event is None else class_titles(model.posterior_)[event]
 
 
 def engine_name(posterior: TreePosterior) -> str:
@@ -123,6 +132,9 @@ def _prior_sentence(posterior: TreePosterior) -> str:
         said = f"Each split costs {penalty:.3g} nats"
         if penalty > 0:
             said += f": it must make the targets {_times(penalty)} times as probable to pay off"
+    elif isinstance(score.prior, DepthPrior):
+        costs = ", ".join(f"{-value:.3g}" for value in score.prior.log_split[:-1])
+        said = f"A split costs {costs or 'nothing'} nats at depth 0, 1, and so on"
     else:
         said = (
             f"A node at depth k splits with probability {score.prior.base:g} × (1 + k)^"
@@ -195,7 +207,7 @@ def probable_trees(model: Any, found: ProbableTrees, n_trees: int) -> list[dict[
     marginal, n_alike = node_log_marginals(posterior, trees), found.n_equivalent
     described = []
     for b in range(len(trees)):
-        one = take_trees(posterior, trees[b : b + 1])
+        one = take_trees(model, trees[b : b + 1])
         described.append(
             {
                 "rank": b + 1,
@@ -284,7 +296,7 @@ def _split(chosen: TreeSet, node: int, log_marginal: Floats) -> dict[str, Any]:
 
 def _vote(chosen: TreeSet, node: int) -> str:
     value = chosen.value[0, node]
-    return f"{value[0]:.6g}" if chosen.classes is None else chosen.outputs[int(np.argmax(value))]
+    return f"{value[0]:.6g}" if chosen.classes is None else chosen.titles[int(np.argmax(value))]
 
 
 def plain_number(number: float) -> int | float:

@@ -17,10 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from dtgfn._support.atomic_write import write_atomically
 from dtgfn._support.checks import check_integer
 from dtgfn._version import __version__
-from dtgfn.data.tables import Table, as_table
+from dtgfn.data.dated_tables import as_new_table
+from dtgfn.data.tables import Table
 from dtgfn.diagnostics.judgement import verdict
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier
 from dtgfn.estimators.base import PosteriorEstimator
+from dtgfn.estimators.labelled import with_labels
 from dtgfn.evaluation import check_lengths, evaluate, read_truth
 from dtgfn.explain.column_importance import co_occurrence, importances
 from dtgfn.explain.column_labels import describe_columns
@@ -48,13 +50,16 @@ from dtgfn.report.explorer import (
 )
 from dtgfn.report.page import render_page
 from dtgfn.report.posterior_facts import (
+    event_name,
     holding_sentence,
     plain_number,
     posterior_facts,
     probable_trees,
     training_curves,
 )
+from dtgfn.report.short import in_short
 from dtgfn.report.sum_facts import chain_curves, dependences, sum_facts
+from dtgfn.report.what_if import MOST_NODES, what_if
 from dtgfn.trees.leaf_models import NormalLeaf
 
 MOST_IMPORTANT = 30
@@ -64,7 +69,7 @@ MOST_LABELS = 40  # of a confusion table
 MOST_VALUES = 50  # columns of an example row; beyond, only those that the forest asks for
 # Bytes of JSON: with its styles and scripts the page must stay below three megabytes.
 ALL_BYTES = 2_300_000
-TREE_BYTES, ROW_BYTES = 600_000, 400_000
+TREE_BYTES, ROW_BYTES, ASKED_BYTES = 600_000, 400_000, 400_000
 LEAST_FOREST_BYTES = 200_000
 
 
@@ -81,6 +86,8 @@ class Report:
         Headline of the report.
     n_trees : int
         Most probable trees to draw.
+    labels : dict, table, path or None
+        What columns mean, see ``dtgfn.with_labels``.
 
     Examples
     --------
@@ -99,7 +106,9 @@ class Report:
         *,
         title: str | None = None,
         n_trees: int = 12,
+        labels: Any = None,
     ) -> None:
+        model = model if labels is None else with_labels(model, labels)
         self._report = gather(model, X, y, title=title, n_trees=n_trees)
 
     def __repr__(self) -> str:
@@ -185,12 +194,15 @@ def _posterior_report(
         "history": training_curves(posterior),
         "trees": _trees(model, found, n_trees),
         "holding": holding_sentence(found),
+        "n_holding": [found.n_holding(0.5), found.n_holding(0.9)],
         "sizes": _sizes(posterior),
         "importances": _importances(ranked),
         "n_importances": len(ranked),
         "co_occurrence": _co_occurrence(model, ranked.index[:MOST_TOGETHER].tolist()),
         "held_out": held_out,
     }
+    report["short"] = in_short(model, report)
+    report["what_if"] = _what_if(posterior)
     report["forest"] = _forest(model, report, examples)
     report["rows"] = _rows(model, examples, report["forest"])
     return report
@@ -202,7 +214,7 @@ def _sum_report(
     """A report without trees: no single one of a sum means anything."""
     examples, held_out = _examples(model, X, y)
     ranked = importances(model)
-    return {
+    report = {
         **headline(model, title),
         "fit": sum_facts(model, posterior),
         "columns": describe_columns(model.binner_),
@@ -213,11 +225,12 @@ def _sum_report(
         "importances": _importances(ranked),
         "n_importances": len(ranked),
         "co_occurrence": None,
-        "dependence": dependences(posterior, ranked.index.tolist()),
+        "dependence": dependences(posterior, ranked.index.tolist(), event_name(model)),
         "held_out": held_out,
         "forest": None,
         "rows": within(predicted_rows(model, examples), ROW_BYTES),
     }
+    return {**report, "short": in_short(model, report)}
 
 
 def _detector_report(
@@ -248,7 +261,7 @@ def _detector_report(
         rows = scored_rows(model, examples.names, examples.values, shown, examples.truth)
         report["rows"] = within(rows, ROW_BYTES)
         report["held_out"] = None if y is None else evaluate(model, X, y)
-    return report
+    return {**report, "short": in_short(model, report)}
 
 
 def headline(model: Any, title: str | None) -> dict[str, Any]:
@@ -272,7 +285,7 @@ def _examples(model: PosteriorEstimator, X: Any, y: Any) -> tuple[Examples, dict
 
 
 def _table_and_truth(model: Any, X: Any, y: Any) -> tuple[Table, Any]:
-    table = as_table(X)
+    table = as_new_table(X)
     if y is None:
         return table, None
     truth = read_truth(model, y)
@@ -299,6 +312,17 @@ def within(items: list[Any], most_bytes: int) -> list[Any]:
     """Return the first items that take so many bytes of JSON together, at least one."""
     upto = np.cumsum([n_bytes(item) for item in items])
     return items[: max(int(np.searchsorted(upto, most_bytes, side="right")), 1)]
+
+
+def _what_if(posterior: TreePosterior) -> dict[str, Any]:
+    """What else may stand at nodes; fewer of these where they would take too much room."""
+    asked, most = what_if(posterior), MOST_NODES
+    while n_bytes(asked) > ASKED_BYTES and most > 1:
+        most //= 4
+        asked = what_if(posterior, most)
+    if n_bytes(asked) <= ASKED_BYTES:
+        return asked
+    return {"nodes": [], "why": "It would take too much room in this file."}
 
 
 def n_bytes(value: Any) -> int:

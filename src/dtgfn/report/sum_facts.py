@@ -10,8 +10,9 @@ import pandas
 from dtgfn._support.arrays import Floats
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain.column_dependence import sum_dependence
+from dtgfn.explain.posterior_columns import class_titles
 from dtgfn.posterior.sum_posterior import SumPosterior
-from dtgfn.report.posterior_facts import plain_number, settings_of, training_curves
+from dtgfn.report.posterior_facts import event_name, plain_number, settings_of, training_curves
 from dtgfn.trees.leaf_models import NormalLeaf
 
 MOST_COLUMNS = 6  # whose dependence is drawn
@@ -24,6 +25,7 @@ def sum_facts(model: PosteriorEstimator, posterior: SumPosterior) -> dict[str, A
     numbers, summed = isinstance(posterior.leaf, NormalLeaf), posterior.summed
     chains = len(posterior.diagnostics["sweeps_per_chain"])
     said = "log odds" if summed.n_sums == 1 else "a score for each class, which softmax makes one"
+    parts = "leaves" if summed.lines is None else "leaves and straight lines"
     return {
         "estimator": type(model).__name__,
         "task": "numbers" if numbers else "classes",
@@ -32,14 +34,15 @@ def sum_facts(model: PosteriorEstimator, posterior: SumPosterior) -> dict[str, A
         f"each sweep; {summed.n_draws:,} sums of {summed.n_summed:,} trees were kept.",
         "rows": float(posterior.rows.weight.sum()),
         "n_columns": posterior.n_columns,
-        "classes": None if numbers else posterior.class_names,
+        "classes": None if numbers else class_titles(posterior),
+        "event": event_name(model),
         "seconds": posterior.diagnostics["seconds"],
         **settings_of(model),
         "prior_sentence": "Small trees are likelier than large ones, and what a leaf says is near "
         "zero: each tree says a little.",
-        "leaf_sentence": "What the leaves of a row say adds up to the number, with normal noise."
+        "leaf_sentence": f"What {parts} say of a row adds up to the number, with normal noise."
         if numbers
-        else f"What the leaves of a row say adds up to {said} probability.",
+        else f"What {parts} say of a row adds up to {said} probability.",
     }
 
 
@@ -51,19 +54,24 @@ def chain_curves(posterior: SumPosterior) -> dict[str, Any] | None:
     return curves
 
 
-def dependences(posterior: SumPosterior, names: list[str]) -> list[dict[str, Any]]:
+def dependences(
+    posterior: SumPosterior, names: list[str], event: str | None
+) -> list[dict[str, Any]]:
     """How predictions depend on each named column, of the outputs that vary most."""
     return [
-        _dependence(name, sum_dependence(posterior, name, None, 0.9, MOST_ROWS))
+        _dependence(name, sum_dependence(posterior, name, None, 0.9, MOST_ROWS), event)
         for name in names[:MOST_COLUMNS]
     ]
 
 
-def _dependence(name: str, frame: pandas.DataFrame) -> dict[str, Any]:
+def _dependence(name: str, frame: pandas.DataFrame, event: str | None) -> dict[str, Any]:
     outputs = list(dict.fromkeys(frame["output"]))
     means = np.array([frame[frame["output"] == output]["mean"] for output in outputs])
     order = np.argsort(-np.ptp(means, axis=1), kind="stable")[:MOST_OUTPUTS]
-    kept = [1] if len(outputs) == 2 else sorted(order.tolist())
+    kept = sorted(order.tolist())
+    if len(outputs) == 2:
+        names = [str(output) for output in outputs]
+        kept = [1 if event is None else names.index(event)]
     one = frame[frame["output"] == outputs[0]]
     is_number = one["above"].notna()
     return {

@@ -73,25 +73,39 @@ function wireLinks() {
   });
 }
 
+// What columns mean, wherever the report lists them by their names.
+function callColumns(report) {
+  const titles = new Map(report.columns.map(({ name, title }) => [name, title ?? name]));
+  const called = (name) => titles.get(name) ?? name;
+  for (const row of report.importances ?? []) row.title = called(row.name);
+  for (const each of report.dependence ?? []) each.column = called(each.column);
+  if (report.co_occurrence) report.co_occurrence.names = report.co_occurrence.names.map(called);
+}
+
 function start() {
   const report = JSON.parse(document.getElementById("report").textContent);
+  callColumns(report);
   const main = document.getElementById("content");
   const browser = report.trees?.length ? new TreeBrowser(report) : null;
   const answers = report.forest || report.rows?.length;
   const sections = [
-    anomalySection(report),
     browser && treesSection(report, browser),
     answers && explorerSection(report, browser),
-    sizesSection(report),
+    anomalySection(report),
     importancesSection(report),
     dependenceSection(report),
+    heldOutSection(report),
+  ].filter(Boolean);
+  const folded = [
+    sizesSection(report),
     coOccurrenceSection(report),
     historySection(report),
-    heldOutSection(report),
     detailsSection(report),
   ].filter(Boolean);
-  main.append(...sections);
-  contents([document.getElementById("trust"), ...sections].filter(Boolean));
+  const experts = document.getElementById("experts");
+  experts.before(...sections);
+  experts.append(...folded);
+  contents([document.getElementById("short"), ...sections, experts].filter(Boolean));
   wireTheme();
   wireLinks();
 }

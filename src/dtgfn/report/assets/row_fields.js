@@ -82,7 +82,9 @@ function choiceField(column, id, onInput) {
   const select = make(
     "select",
     { id },
-    ...texts.map((text, k) => make("option", { value: k }, text)),
+    ...texts.map((text, k) =>
+      make("option", { value: k }, column.category_labels?.[text] ?? text),
+    ),
   );
   if (column.kind === "category") select.append(make("option", { value: "other" }, "another one"));
   const missing = make("option", { value: MISSING }, "missing");

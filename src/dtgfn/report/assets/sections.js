@@ -86,7 +86,7 @@ function importanceTable(importances, measure) {
     return make(
       "tr",
       {},
-      make("th", { scope: "row" }, named(row.name)),
+      make("th", { scope: "row" }, named(row.title)),
       make("td", { class: "wide" }, intervalBar(low, high, value ?? 0, from, to)),
       make("td", {}, text(value)),
       make(
@@ -369,7 +369,14 @@ function detailsSection({ fit, columns }) {
     make(
       "tr",
       {},
-      make("th", { scope: "row" }, named(column.name)),
+      make(
+        "th",
+        { scope: "row" },
+        named(column.name),
+        column.title && column.title !== column.name
+          ? make("small", { class: "muted" }, " ", named(column.title))
+          : null,
+      ),
       make("td", {}, column.kind),
       make("td", {}, about(column)),
     ),

@@ -45,6 +45,7 @@ class TreeBrowser {
     this.report = report;
     this.place = 0;
     this.values = null; // of the row whose path lights up
+    this.mine = null; // the tree that the reader has made of one
     this.listeners = [];
     this.caption = make("p", { class: "caption", "aria-live": "polite" });
     this.tip = make("div", { class: "tip", role: "tooltip", id: newId("tip"), hidden: true });
@@ -59,6 +60,7 @@ class TreeBrowser {
     this.next.addEventListener("click", () => this.show(this.place + 1));
     this.buttons = report.trees.map((tree, place) => this.listed(tree, place));
     this.list.append(...this.buttons.map((button) => make("li", {}, button)));
+    this.whatIf = report.what_if ? new WhatIf(report, this) : null;
     const alone = report.trees.length < 2;
     for (const way of [this.list, this.previous, this.next]) way.hidden = alone;
     this.watchNodes();
@@ -66,7 +68,7 @@ class TreeBrowser {
   }
 
   get tree() {
-    return this.report.trees[this.place];
+    return this.mine ?? this.report.trees[this.place];
   }
 
   element() {
@@ -79,6 +81,7 @@ class TreeBrowser {
       make("div", { class: "controls" }, this.previous, this.caption, this.next),
       this.box,
       this.lit,
+      this.whatIf?.box,
       make(
         "details",
         { class: "as-text" },
@@ -118,6 +121,7 @@ class TreeBrowser {
   show(place) {
     const last = this.report.trees.length - 1;
     this.place = Math.min(Math.max(place, 0), last);
+    this.mine = null;
     this.previous.setAttribute("aria-disabled", String(this.place === 0));
     this.next.setAttribute("aria-disabled", String(this.place === last));
     this.buttons.forEach((button, k) => {
@@ -125,9 +129,20 @@ class TreeBrowser {
       else button.removeAttribute("aria-current");
     });
     this.reveal(this.buttons[this.place]);
+    this.refresh();
+  }
+
+  // Show the tree that the reader has made, until another is chosen.
+  showMine(tree) {
+    this.mine = tree;
+    this.refresh();
+  }
+
+  refresh() {
     this.caption.replaceChildren(...this.captionParts());
     this.text.textContent = this.tree.text;
     this.hideTip();
+    this.whatIf?.clear();
     if (this.canvas.clientWidth) this.canvas.replaceChildren(this.paint(this.canvas.clientWidth));
     this.listeners.forEach((listener) => listener());
   }
@@ -142,8 +157,11 @@ class TreeBrowser {
 
   captionParts() {
     const tree = this.tree;
-    const parts = [make("b", {}, `Tree ${tree.rank} of ${this.report.trees.length}`)];
-    if (this.report.fit.task !== "anomalies") parts.push(this.weighed(tree).join(" "));
+    const name = tree.mine ? "Your tree" : `Tree ${tree.rank} of ${this.report.trees.length}`;
+    const parts = [make("b", {}, name)];
+    if (tree.mine && tree.probability !== null)
+      parts.push(`posterior probability ${treeProbability(tree.probability)}`);
+    else if (this.report.fit.task !== "anomalies" && !tree.mine) parts.push(this.weighed(tree).join(" "));
     if (tree.variants > 1) parts.push(counted(tree.variants, "variant"));
     parts.push(`${counted(tree.n_splits, "split")}, depth ${tree.depth}`);
     if (tree.log_reward !== null) parts.push(`log reward ${short(tree.log_reward, 6)}`);
@@ -193,6 +211,9 @@ class TreeBrowser {
       if (held) this.buttons[this.place].focus({ preventScroll: true });
       if (node) this.focusNode(0);
       event.preventDefault();
+    } else if (node && event.key === "Enter") {
+      this.ask(node);
+      event.preventDefault();
     } else if (node && ["ArrowUp", "ArrowDown", "Home", "End"].includes(event.key)) {
       const nodes = [...this.svg.querySelectorAll("[data-node]")];
       const here = nodes.indexOf(node);
@@ -216,6 +237,7 @@ class TreeBrowser {
     for (const name of ["focusin", "click"]) {
       this.box.addEventListener(name, (event) => find(event) && this.showTip(find(event)));
     }
+    this.box.addEventListener("click", (event) => find(event) && this.ask(find(event)));
     this.box.addEventListener("pointerover", (event) =>
       find(event) ? this.showTip(find(event)) : this.hideTip(),
     );
@@ -223,8 +245,16 @@ class TreeBrowser {
     this.box.addEventListener("focusout", () => this.hideTip());
   }
 
+  nodeOf(group) {
+    return this.tree.nodes.find((each) => String(each.id) === group.dataset.node);
+  }
+
+  ask(group) {
+    this.whatIf?.open(this.nodeOf(group));
+  }
+
   showTip(group) {
-    const node = this.tree.nodes.find((each) => String(each.id) === group.dataset.node);
+    const node = this.nodeOf(group);
     this.tip.replaceChildren(...nodeDetails(this.report, this.tree, node));
     this.tip.hidden = false;
     this.svg.querySelector("[aria-describedby][data-node]")?.removeAttribute("aria-describedby");

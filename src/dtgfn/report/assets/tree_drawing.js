@@ -19,6 +19,9 @@ const asked = (report, node) => {
 
 const mixOf = (node) => node.counts ?? node.value;
 
+// Place of the class whose probability is told, of two; -1 if there is none.
+const eventOf = (report) => (report.fit.event ? report.fit.classes.indexOf(report.fit.event) : -1);
+
 // What a node would say as a leaf, in short.
 function said(report, node) {
   if (report.fit.task === "numbers") {
@@ -26,6 +29,8 @@ function said(report, node) {
     return short(node.value[0]) + spread;
   }
   if (report.fit.task === "anomalies") return `${short(node.value[0] / node.value[1], 3)} ×`;
+  const event = eventOf(report);
+  if (event >= 0) return `P(${report.fit.event}) ${probability(node.value[event])}`;
   return probability(Math.max(...node.value));
 }
 
@@ -42,7 +47,8 @@ function nodeSentence(report, tree, node) {
   if (report.fit.task === "numbers")
     parts.push(`${node.test ? "mean" : "says"} ${said(report, node)}`);
   else if (!node.test && report.fit.task === "anomalies") parts.push(node.vote);
-  else if (!node.test) parts.push(`says ${node.vote}, probability ${said(report, node)}`);
+  else if (!node.test)
+    parts.push(`says ${node.vote}, ${eventOf(report) < 0 ? "probability " : ""}${said(report, node)}`);
   parts.push(counted(node.rows, "row"));
   return parts.join("; ");
 }
@@ -189,7 +195,7 @@ function edges(report, tree, layout) {
 function drawTree(report, tree, width) {
   const layout = layOut(tree, width);
   layout.rowsOnTop = layout.kind !== "spread" && rowsFitOnTop(report, tree, layout);
-  const title = `Tree ${tree.rank} with ${counted(tree.n_splits, "split")} and depth ${tree.depth}`;
+  const title = `${tree.mine ? "Your tree" : `Tree ${tree.rank}`} with ${counted(tree.n_splits, "split")} and depth ${tree.depth}`;
   // A group, not an image: screen readers shall reach its nodes.
   const svg = picture(layout.width, layout.height, title, tree.text, "group");
   const [below, above] = edges(report, tree, layout);
