@@ -17,6 +17,7 @@ from dtgfn.cli.options import names as split_names
 from dtgfn_bench.studies import FOLDER as STUDIES_FOLDER
 from dtgfn_bench.studies import STUDIES
 from dtgfn_bench.study import app as study_app
+from dtgfn_bench.training.command import train_policy
 
 if TYPE_CHECKING:
     from dtgfn_bench.experiment import Experiment, Record
@@ -28,6 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(study_app, name="study")
+app.command("train-policy")(train_policy)
 
 
 def _complete(incomplete: str) -> list[str]:

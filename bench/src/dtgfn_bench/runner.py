@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dtgfn_bench.cpu_clock import cpu_budgets
 from dtgfn_bench.experiment import Cell, Experiment, Record
 from dtgfn_bench.keys import current_key, current_revisions, library_versions
 from dtgfn_bench.method_lookup import METHODS
@@ -151,7 +152,10 @@ def new_record(cell: Cell, key: str, revisions: Mapping[str, int], libraries: st
 
 
 def measured(record: Record, measure: Callable[[Cell], Mapping[str, float | None]]) -> Record:
-    """Measure a record's cell in this process, on one thread; a failure is recorded too."""
+    """Measure a record's cell in this process, on one thread; a failure is recorded too.
+
+    Our engines' time budgets are of the processor: cells run beside others.
+    """
     import torch
     from threadpoolctl import threadpool_limits
 
@@ -159,7 +163,7 @@ def measured(record: Record, measure: Callable[[Cell], Mapping[str, float | None
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     begun = time.perf_counter()
     try:
-        with threadpool_limits(1), warnings.catch_warnings():
+        with threadpool_limits(1), cpu_budgets(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             metrics = measure(record.cell)
     except Exception as error:

@@ -91,3 +91,12 @@ def test_exact_measures_the_published_evidence():
     exact = import_module("dtgfn_bench.studies.exact")
     problem, log_z, _ = exact.PROBLEMS[0]
     assert exact.measure(problem, "paper")["log_evidence"] == pytest.approx(log_z, abs=1e-4)
+
+
+def test_the_interval_of_a_study_holds_the_exact_evidence():
+    problem = import_module("dtgfn_bench.problems").Problem("iris-sklearn", 9, 3)
+    study_of = import_module("dtgfn_bench.studies.exact_interval")
+    found = study_of.measure(study_of.Setting(problem), 0.2, True)
+    assert found["lower"] <= found["exact"] + 1e-6
+    assert found["exact"] <= found["upper"] + 1e-6
+    assert found["looked"] > 1

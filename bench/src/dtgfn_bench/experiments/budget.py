@@ -38,7 +38,8 @@ NOTE = (
     "trees a step; it averages distinct trees by their posterior, with leaf probabilities drawn "
     "(Algorithm 1). Ours has its defaults and importance weights. Every size is a fit of its own. "
     "0 seconds is the untrained policy; 50 seconds, which the paper's text mentions and its figure "
-    "does not show, are measured for the smallest and the largest ensemble. One process per core."
+    "does not show, are measured for the smallest and the largest ensemble. Seconds are those of "
+    "one core."
 )
 PRINTED_NOTE = (
     "The text says that after 20 seconds all ensembles beat the best gradient-boosted baseline and "

@@ -276,5 +276,6 @@ EXPERIMENT = Experiment(
     cells=cells,
     measure=measure,
     render=render,
+    revision=2,  # what is trained on batches is not what it was in the first records
     runs_methods=False,
 )

@@ -2,7 +2,7 @@
 
 Each row changes one thing of the default. An untrained network is one with a learning rate of zero;
 "tb", "vargrad" and "subtb" remember no flows, so their policy is the network's alone. Every row is
-a process of its own with two cores.
+a process of its own, on one thread; seconds are of the processor.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from typing import Any
 
+from dtgfn_bench.cpu_clock import cpu_budgets
 from dtgfn_bench.problems import Problem, infer_problem
 from dtgfn_bench.studies.isolated import run_isolated
 from dtgfn_bench.studies.reporting import Report
@@ -45,8 +46,10 @@ def measure(problem: Problem, changes: dict[str, Any], seconds: float) -> dict[s
     flows.REACH = options.pop("reach", flows.REACH)
     exact = infer_problem(problem, "paper", "exact", n_trees=10, time_budget=None)
     # compiles all: the network is asked late
-    infer_problem(problem, "paper", "gfn", n_steps=25, **options)
-    found = infer_problem(problem, "paper", "gfn", time_budget=seconds, random_state=0, **options)
+    infer_problem(problem, "paper", "gfn", n_steps=25, n_jobs=1, **options)
+    run = {"time_budget": seconds, "random_state": 0, "n_jobs": 1}
+    with cpu_budgets():
+        found = infer_problem(problem, "paper", "gfn", **run, **options)
     return {**compare(found, exact, codes=found.rows.codes[:5]).to_dict(), **found.diagnostics}
 
 

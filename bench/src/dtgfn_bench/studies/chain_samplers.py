@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from dtgfn.data.tables import as_table
 from dtgfn.data.thresholds import Binning
 from dtgfn.engines.sums.chain import Draw, SumChain, make_workspace, stack, start_chain
 from dtgfn.engines.sums.engine import compile_loops
+from dtgfn.engines.sums.lines import LineTable
 from dtgfn.engines.sums.settings import SumOptions
 from dtgfn.engines.sums.setup import make_setup
 from dtgfn.engines.sums.sweep import NOISE
@@ -87,7 +89,10 @@ def sample_ours(
     clock = run_ours(chains, seconds - (time.process_time() - begun))
     codes = encode(data.binner, as_table(table.X_new))
     noise = [[np.sqrt(draw.numbers[NOISE]) for draw in chain.draws] for chain in chains]
-    sums = np.stack([sums_of(chain.draws, codes) for chain in chains]) + setup.target.offset
+    sums = (
+        np.stack([sums_of(chain.draws, setup.lines, codes) for chain in chains])
+        + setup.target.offset
+    )
     if isinstance(data.leaf, NormalLeaf):
         said = data.leaf.location + data.leaf.scale * sums
         splits = [[(draw.size.mean() - 1) / 2 for draw in chain.draws] for chain in chains]
@@ -118,9 +123,9 @@ def run_ours(chains: list[SumChain], seconds: float) -> Floats:
     return np.array(clock)
 
 
-def sums_of(draws: list[Draw], codes: Any) -> Floats:
+def sums_of(draws: list[Draw], lines: LineTable, codes: Any) -> Floats:
     """Sums [draws, m, S] of a chain's draws at rows of codes."""
-    summed = stack(draws)
+    summed = stack(draws, lines)
     return np.swapaxes(sum_draws(make_fast(summed), summed, codes, 1), 0, 1)
 
 
@@ -207,7 +212,7 @@ def stochtree_splits(model: Any) -> Floats:
 
 def sample_bartz(table: ChainTable, seconds: float, seed: int) -> Traces:
     """Run bartz's chains, all at once."""
-    from bartz.BART import mc_gbart
+    mc_gbart = import_module("bartz.BART").mc_gbart
 
     targets = targets_of(table)
     X, X_new = table.X.astype(np.float32), table.X_new.astype(np.float32)
@@ -270,20 +275,27 @@ def without_gfr(table: ChainTable, seconds: float, seed: int) -> Traces:
     return sample_stochtree(table, seconds, seed, num_gfr=0)
 
 
+def ours_without_lines(table: ChainTable, seconds: float, seed: int) -> Traces:
+    """Ours, with trees alone as others have."""
+    return sample_ours(table, seconds, seed, SumOptions(n_chains=CHAINS, lines=False))
+
+
 def ours_of_200(table: ChainTable, seconds: float, seed: int) -> Traces:
     """Ours, with as many trees as others have by default."""
     return sample_ours(table, seconds, seed, SumOptions(n_chains=CHAINS, n_summed=200))
 
 
 def ours_of_one_scale(table: ChainTable, seconds: float, seed: int) -> Traces:
-    """Ours, with a leaf scale that is not drawn: that at which its prior is centred."""
+    """Ours, trees alone, with a leaf scale that is not drawn: that of the prior."""
     spread, n_summed = (2.5, 50) if table.is_of_classes else (1.0, 100)
-    fixed = SumOptions(n_chains=CHAINS, n_summed=n_summed, leaf_scale=spread / n_summed**0.5)
+    scale = spread / n_summed**0.5
+    fixed = SumOptions(n_chains=CHAINS, n_summed=n_summed, leaf_scale=scale, lines=False)
     return sample_ours(table, seconds, seed, fixed)
 
 
 SAMPLERS: dict[str, Sampler] = {
     "ours": sample_ours,
+    "ours, no lines": ours_without_lines,
     "ours, 200 trees": ours_of_200,
     "ours, fixed scale": ours_of_one_scale,
     "stochtree": without_gfr,

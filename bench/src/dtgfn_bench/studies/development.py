@@ -18,7 +18,7 @@ from dataclasses import replace
 from dtgfn.cli.options import names as split_names
 from dtgfn_bench.contract import missing_modules
 from dtgfn_bench.experiment import Cell, Record
-from dtgfn_bench.keys import cell_identity, library_version, library_versions, record_key
+from dtgfn_bench.keys import library_version, library_versions, record_key
 from dtgfn_bench.names import find
 from dtgfn_bench.runner import measured, new_record
 from dtgfn_bench.store import Store
@@ -115,10 +115,19 @@ def run(
 
 
 def wanted_records(store: Store, cells: Sequence[Cell]) -> list[Record]:
-    """Of every cell the record of the present revisions and libraries, or else the newest."""
-    newest = {cell_identity(record.cell): record for record in store.newest()}
-    found = [store.get(key_of(cell)) or newest.get(cell_identity(cell)) for cell in cells]
+    """Of every cell the record of the present revisions and libraries, or else the newest.
+
+    Settings may have got other names since.
+    """
+    ordered = sorted(store.newest(), key=lambda record: record.date)
+    newest = {place_of(record.cell): record for record in ordered if record.status == "done"}
+    found = [store.get(key_of(cell)) or newest.get(place_of(cell)) for cell in cells]
     return [record for record in found if record is not None]
+
+
+def place_of(cell: Cell) -> tuple[str, str, int]:
+    """Table, method and seed of a cell."""
+    return cell.table, cell.method, cell.seed
 
 
 def state(records: Sequence[Record], n_cells: int) -> str:

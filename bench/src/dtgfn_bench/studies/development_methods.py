@@ -118,7 +118,8 @@ METHODS: dict[str, Contender] = {
         boosting_machine("ExplainableBoostingRegressor"),
         needs=("interpret",),
     ),
-    "dtgfn": ours(revision=2),
+    # without the default time_budget, which on a busy machine would end chains early
+    "dtgfn": ours(time_budget=None, revision=4),
     # the default time_budget of 60 seconds would take a day
     "dtgfn single trees": ours(ensemble=None, time_budget=20.0),
     "dtgfn bags": Contender(Bagged, None, settings={"class": BAGGED}),

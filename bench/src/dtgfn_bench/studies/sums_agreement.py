@@ -46,7 +46,11 @@ TABLES = ("friedman1-300", "diabetes", "friedman3")
 N_TREES, DEPTH, GRID, HELD_OUT = 50, 10, 250, 100
 LEVEL = 0.9
 OPTIONS = SumOptions(
-    n_summed=N_TREES, n_chains=CHAINS, tree_prior=(0.95, 2.0), leaf_scale=N_TREES**-0.5
+    n_summed=N_TREES,
+    n_chains=CHAINS,
+    tree_prior=(0.95, 2.0),
+    leaf_scale=N_TREES**-0.5,
+    lines=False,
 )
 TREES = {"alpha": 0.95, "beta": 2.0, "min_samples_leaf": 1, "sample_sigma2_leaf": False}
 

@@ -1,0 +1,1 @@
+"""What the shipped policy learns from: many tables, exact sums on them, and a fit to these."""
