@@ -55,6 +55,17 @@ def panels(n: int, inches: tuple[float, float], **options: Any) -> tuple[Figure,
     return figure, list(np.atleast_1d(axes))
 
 
+def draw_phone_posterior(model: Any) -> None:
+    """Draw the tree above the sizes, as wide as a phone: letters are as large there as here."""
+    figure, (above, below) = plt.subplots(
+        2, 1, figsize=(3.9, 5.6), height_ratios=[1.9, 1], layout="constrained"
+    )
+    plot_tree(model, ax=above)
+    above.set_title(above.get_title(), fontsize=8.5, color=QUIET)
+    plot_sizes(model, ax=below)
+    save(figure, "posterior-phone")
+
+
 def draw_map(ax: Any, title: str, colours: Any, extent: list[float], X: Any, y: Any) -> None:
     """Draw colours [rows, columns, 3] over the two columns, and the training rows on top."""
     ax.imshow(colours, extent=extent, origin="lower", aspect="auto", interpolation="nearest")
@@ -139,6 +150,7 @@ def main() -> None:
     plot_tree(exact, ax=left)
     plot_sizes(exact, ax=right)
     save(figure, "posterior")
+    draw_phone_posterior(exact)
 
     figure, (ax,) = panels(1, (10.0, 6.0))
     plot_forest(exact, ax=ax)

@@ -9,6 +9,8 @@ We train on the tumours with an even texture and ask about those with an uneven 
 table. Two things change at once: rows lie elsewhere, and malignant ones are far more frequent.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas
@@ -16,7 +18,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import accuracy_score, log_loss
 
-from dtgfn import DTGFNClassifier
+from dtgfn import DataHint, DTGFNClassifier
 
 tumours = load_breast_cancer(as_frame=True)
 X, y = tumours.data, tumours.target_names[tumours.target]
@@ -105,8 +107,10 @@ print(judge(*split_by("mean texture")).to_string())
 # No prior helps where the new rows need rules that the old ones could not teach. If we train on
 # tumours of low *concavity* instead, hardly any malignant one is left to learn from. A single
 # posterior then keeps to the few rules it has evidence for, and is mostly wrong on the new rows.
-# A plain forest is far better, a balanced one is not; bags need the prior to be of use.
+# A plain forest is far better, a balanced one is not; bags need the prior to be of use. That one
+# class is rare is also told as a warning, ``dtgfn.DataHint``, which we know by now.
 
+warnings.simplefilter("ignore", DataHint)
 print(judge(*split_by("mean concavity")).to_string())
 
 # %%
