@@ -32,7 +32,8 @@ from dtgfn.diagnostics import (
     trust,
     warn_if_untrustworthy,
 )
-from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.weighted_trees import sampled_posterior
 from dtgfn.trees.batch import TreeBatch, canonical_keys
 
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from dtgfn.data.binning import Binner, encode, fit_binner
 from dtgfn.data.tables import as_table
-from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.weighted_trees import sampled_posterior
 from dtgfn.trees.batch import TreeBatch, from_splits
 from dtgfn.trees.leaf_models import DirichletLeaf, LeafModel, NormalLeaf
 from dtgfn.trees.score import Rows, log_reward, make_score

@@ -8,7 +8,7 @@ from enumeration import Case, Enumeration, to_batch
 from keyword_engines import infer_exact
 
 from dtgfn.inference.temperature import TEMPERATURES, choose_temperature, leave_one_out
-from dtgfn.posterior.tree_posterior import sampled_posterior
+from dtgfn.posterior.weighted_trees import sampled_posterior
 
 
 def small_case(seed, **changes):

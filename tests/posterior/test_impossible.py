@@ -14,7 +14,7 @@ from thoroughness import examples
 from dtgfn import DTGFNClassifier, DTGFNRegressor, infer
 from dtgfn.cli.summary import summarise, summary_text
 from dtgfn.diagnostics import trust, verdict
-from dtgfn.posterior.tree_posterior import check_possible, sampled_posterior
+from dtgfn.posterior.weighted_trees import check_possible, sampled_posterior
 from dtgfn.trees.batch import from_splits
 from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import Rows, log_reward, make_score

@@ -20,8 +20,8 @@ from dtgfn.posterior.prediction import (
     leaf_probabilities,
     tree_weights,
 )
-from dtgfn.posterior.tree_posterior import sampled_posterior
 from dtgfn.posterior.uncertainty import credible_interval, expected_entropy, uncertainty
+from dtgfn.posterior.weighted_trees import sampled_posterior
 from dtgfn.trees.batch import from_splits, node_sums, route
 from dtgfn.trees.flat_trees import WeightedTrees, average, flatten, sum_leaves
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf

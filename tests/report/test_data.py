@@ -27,8 +27,8 @@ from dtgfn.diagnostics.judgement import trust_items
 from dtgfn.explain.column_labels import code_value, split_unit, values_of_codes
 from dtgfn.explain.tree_set import node_log_marginals
 from dtgfn.posterior.prediction import Predictor
-from dtgfn.posterior.tree_posterior import sampled_posterior
 from dtgfn.posterior.uncertainty import uncertainty
+from dtgfn.posterior.weighted_trees import sampled_posterior
 from dtgfn.report.explorer import table_of
 from dtgfn.report.posterior_facts import training_curves
 from dtgfn.report.report import gather, n_bytes

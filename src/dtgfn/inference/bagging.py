@@ -40,7 +40,8 @@ from dtgfn.inference.resampling import (
     plan_bags,
 )
 from dtgfn.inference.temperature import LeaveOneOut
-from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.weighted_trees import sampled_posterior
 from dtgfn.trees.batch import TreeBatch, stack_trees, trim
 from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 

@@ -26,7 +26,8 @@ from dtgfn.inference.training_data import check_length, encode_target, read_targ
 from dtgfn.posterior.importance_weights import effective_sample_size
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.sum_posterior import SumPosterior
-from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.weighted_trees import sampled_posterior
 from dtgfn.trees.batch import TreeBatch, node_sums
 from dtgfn.trees.score import Rows, Score, leaf_log_marginal, log_prior, merge_rows
 

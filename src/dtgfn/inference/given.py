@@ -29,7 +29,8 @@ from dtgfn.engines.contract import Run
 from dtgfn.engines.exact.engine import infer_exact
 from dtgfn.inference.kept_demands import kept_demands
 from dtgfn.inference.method import Method
-from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.weighted_trees import sampled_posterior
 from dtgfn.trees.batch import TreeBatch, empty_batch, stack_trees
 from dtgfn.trees.score import PenaltyPrior, Rows, Score, log_reward
 

@@ -31,7 +31,8 @@ from dtgfn.diagnostics import effective_sample_size, trust
 from dtgfn.engines.contract import BudgetExceeded
 from dtgfn.inference.infer import infer
 from dtgfn.posterior.prediction import average_outputs, weigh_trees
-from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.weighted_trees import sampled_posterior
 from dtgfn.trees.flat_trees import WeightedTrees, average
 from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import log_reward, merge_rows

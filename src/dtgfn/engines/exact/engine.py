@@ -34,7 +34,8 @@ from dtgfn.engines.rowsets.ranking import ranked_trees
 from dtgfn.engines.rowsets.support import SupportLevel
 from dtgfn.engines.rowsets.tails import scratch_bytes
 from dtgfn.engines.warm_up import few_cells
-from dtgfn.posterior.tree_posterior import TreePosterior, check_possible, clip_rounding
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.weighted_trees import check_possible, clip_rounding
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.score import Rows, Score, log_reward, merge_rows
 

@@ -35,7 +35,8 @@ from dtgfn.engines.gfn.settings import (
 from dtgfn.engines.gfn.shared_policy import check_shared, find_shared
 from dtgfn.engines.referee import judge_draws
 from dtgfn.posterior.importance_weights import effective_sample_size, evidence_estimate
-from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.weighted_trees import sampled_posterior
 from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees
 from dtgfn.trees.score import Rows, Score, merge_rows
 

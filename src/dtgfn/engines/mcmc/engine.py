@@ -22,7 +22,8 @@ from dtgfn.engines.convergence import effective_draws, split_r_hat
 from dtgfn.engines.mcmc.chain import INTERVAL, RECORDED, Walk, start_walk
 from dtgfn.engines.mcmc.moves import MOVES
 from dtgfn.engines.referee import judge_draws
-from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.weighted_trees import sampled_posterior
 from dtgfn.trees.batch import TreeBatch, uses_columns
 from dtgfn.trees.level_order import as_batch
 from dtgfn.trees.node_terms import NodeTable, make_node_table, two_rows

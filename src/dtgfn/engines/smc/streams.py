@@ -14,7 +14,8 @@ from dtgfn._support.parallel import ChunkSize, Deadline, Flag
 from dtgfn.engines.contract import Run
 from dtgfn.engines.smc.particles import Nodes
 from dtgfn.engines.smc.sweep import Sweep, log_mean_exp, start_sweep, systematic
-from dtgfn.posterior.tree_posterior import TreePosterior, sampled_posterior
+from dtgfn.posterior.tree_posterior import TreePosterior
+from dtgfn.posterior.weighted_trees import sampled_posterior
 from dtgfn.trees.batch import TreeBatch
 from dtgfn.trees.level_order import as_batch
 from dtgfn.trees.score import Rows, Score
