@@ -59,7 +59,7 @@ def with_meanings(
     kept = binner.target
     if of_target is not None:
         known = binner.target.label if binner.target else None
-        kept = replace(of_target, label=of_target.label or known)
+        kept = replace(of_target, label=of_target.label or known or target)
     return replace(binner, columns=columns, target=kept), unknown
 
 

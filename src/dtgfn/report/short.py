@@ -304,7 +304,7 @@ def _anomaly_quality(held: dict[str, Any], tried: str) -> str:
 
 
 def _trust(report: dict[str, Any]) -> dict[str, Any]:
-    """Say whether the computation can be relied on, and that this is not all if predictions fail."""
+    """Say whether the computation can be relied on, and if predictions cannot."""
     trust = report["trust"]
     if trust is None:
         return {"level": "unknown", "sentence": TRUSTED["unknown"], "doubts": 0}
@@ -344,6 +344,8 @@ def _chance(p: float) -> str:
 def _percent(share: float) -> str:
     if 0.0 < share < 0.001:
         return "less than 0.1 %"
+    if 0.995 <= share < 1.0:
+        return "more than 99 %"
     digits = 1 if share < 0.0995 else 0
     return f"{100.0 * share:.{digits}f} %"
 
