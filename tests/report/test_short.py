@@ -7,7 +7,7 @@ import pandas
 import pytest
 
 import dtgfn
-from dtgfn import DTGFNClassifier, DTGFNRegressor, evaluate
+from dtgfn import DTGFNClassifier, DTGFNRegressor, evaluate, with_labels
 from dtgfn.evaluation import calibration_error, reliability
 from dtgfn.report.page import render_page
 from dtgfn.report.report import gather
@@ -61,6 +61,18 @@ def test_classes_are_told_of_the_model_and_of_the_tree_alone(table):
     assert "default = 1 with probability" in first
     assert report["title"] == "Decision trees for default"
     assert "predict default (0 or 1), learned from 90 rows" in render_page(report)
+
+
+def test_the_target_is_called_as_a_dictionary_does(table):
+    old, y, *_ = halves(table[0], table[1])
+    model = DTGFNClassifier(max_depth=1, **FEW).fit(old, y.to_numpy())
+    assert gather(model)["title"] == "Decision trees"
+    told = {"default": {"categories": {0: "repaid", 1: "lost"}}}
+    assert gather(with_labels(model, told, "default"))["title"] == "Decision trees for default"
+    told["default"]["meaning"] = "end of the loan"
+    called = gather(with_labels(model, told, "default"))
+    assert called["title"] == "Decision trees for end of the loan"
+    assert "lost with probability" in called["short"]["tree"]["rules"][0]
 
 
 def test_categories_that_read_like_rules_are_in_quotes(table):
