@@ -57,6 +57,9 @@ def test_classes_are_told_of_the_model_and_of_the_tree_alone(table):
     assert f"the most frequent class is right for {percent(frequent)}" in said
     off = evaluate(model, new, truth)["calibration_error"]
     assert f"off by {percent(off)} on average" in said
+    assert report["short"]["tree"]["intro"].startswith("The most probable tree asks")
+    sampled = DTGFNClassifier(max_depth=2, **FEW | {"inference": "smc"}).fit(old, y)
+    assert "most probable tree known asks" in gather(sampled)["short"]["tree"]["intro"]
     first, *_ = report["short"]["tree"]["rules"]
     assert "default = 1 with probability" in first
     assert report["title"] == "Decision trees for default"

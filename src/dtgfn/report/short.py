@@ -147,7 +147,8 @@ def _most_probable_intro(posterior: TreePosterior, report: dict[str, Any]) -> st
     n_splits, chance = int(posterior.best_tree.n_splits[0]), posterior.best_probability
     asks = "asks nothing" if n_splits == 0 else f"asks {n_splits} question{'s' * (n_splits > 1)}"
     share = "share of the drawn trees" if posterior.by_share else "probability"
-    said = f"The most probable tree {asks}; its {share} is {_percent(chance)}."
+    known = "" if posterior.engine == "exact" else " known"  # as the command line says it
+    said = f"The most probable tree{known} {asks}; its {share} is {_percent(chance)}."
     half = report["n_holding"][0]
     if half is None or half < 2:
         return said if half == 1 else f"{said} Very many others are about as probable."
