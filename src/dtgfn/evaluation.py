@@ -17,7 +17,7 @@ from dtgfn.data.tables import Table, label, listing, take
 from dtgfn.data.targets import as_target, check_labels, check_numbers
 from dtgfn.estimators import DTGFNAnomalyDetector, DTGFNClassifier, DTGFNRegressor
 from dtgfn.explain.event import named_event
-from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.posterior.of_model import leaf_of
 from dtgfn.trees.left_out_rows import LeftOutRows
 
 FLOOR = 1e-15  # a probability of zero for what happened would make every mean infinite
@@ -59,8 +59,9 @@ def evaluate(model: Any, X: Any, y: Any, n_bins: int = 10, positive: Any = None)
         one class is absent.
 
         Of numbers ``rows``, ``rmse``, ``mean_absolute_error``, ``r2``, ``coverage`` (share inside
-        the interval of ``level``, of ``coverage_rows`` rows at even steps, at most 500) and
-        ``points`` ([truth, prediction, low, high], at most 300).
+        the interval of ``level``, of ``coverage_rows`` rows at even steps, at most 500),
+        ``points`` ([truth, prediction, low, high], at most 300) and ``baseline``, the first two of
+        a model that says the training rows' mean for every row.
 
         Of anomalies ``rows``, ``anomalies``, ``auroc``, ``average_precision``, ``f1`` and
         ``confusion``; None where one kind of row is absent.
@@ -217,8 +218,7 @@ def seen_share(model: Any, X: Any, y: Any) -> float | None:
         return None
     truth, rows = read_truth(model, y), posterior.rows
     if isinstance(model, DTGFNRegressor):
-        of_sums = isinstance(posterior, SumPosterior)
-        leaf: Any = posterior.leaf if of_sums else posterior.score.leaf
+        leaf: Any = leaf_of(posterior)
         truth = (truth - leaf.location) / leaf.scale
     known = {code.tobytes(): float(t) for code, t in zip(rows.codes, rows.target, strict=True)}
     if len(truth) < FEW or len(known) < rows.weight.sum() / 2:
@@ -320,16 +320,33 @@ def _score_numbers(model: DTGFNRegressor, X: Any, truth: Floats) -> dict[str, An
     inside = (low <= truth[some]) & (truth[some] <= high)
     points = np.column_stack([truth[some], prediction[some], low, high])
     known = len(truth) > 1 and np.ptp(truth) > 0
+    mean = training_mean(model)
     return {
         "rows": len(truth),
-        "rmse": float(np.sqrt((off**2).mean())),
-        "mean_absolute_error": float(np.abs(off).mean()),
+        **_sizes_of(off),
+        "baseline": None if mean is None else _sizes_of(mean - truth),
         "r2": float(r2_score(truth, prediction)) if known else None,
         "coverage": float(inside.mean()),
         "coverage_rows": len(some),
         "level": LEVEL,
         "points": points[even_steps(len(some), MOST_POINTS)].tolist(),
     }
+
+
+def _sizes_of(off: Floats) -> dict[str, float]:
+    """How large errors [n] are."""
+    squared, plain = np.sqrt((off**2).mean()), np.abs(off).mean()
+    return {"rmse": float(squared), "mean_absolute_error": float(plain)}
+
+
+def training_mean(model: DTGFNRegressor) -> float | None:
+    """Mean of the training rows' numbers; None if those were left out."""
+    posterior = model.posterior_
+    if isinstance(posterior.rows, LeftOutRows):
+        return None
+    leaf: Any = leaf_of(posterior)
+    mean = np.average(posterior.rows.target, weights=posterior.rows.weight)
+    return float(leaf.location + leaf.scale * mean)
 
 
 def even_steps(n: int, most: int) -> Int64s:

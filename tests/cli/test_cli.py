@@ -483,6 +483,7 @@ def test_a_report_is_the_models(folder, tmp_path):
     page = out.read_text()
     assert page.startswith("<!doctype html>") or page.startswith("<!DOCTYPE html>")
     assert "Mine &amp; yours" in page
+    assert "predict y (no or yes), learned from" in page  # by the name of the target
 
 
 def test_the_demo_writes_a_model_and_a_report(tmp_path):

@@ -61,7 +61,7 @@ def test_two_classes_are_told_by_the_second():
     report = Report(model).to_dict()
     assert [output["name"] for output in report["dependence"][0]["outputs"]] == ["True"]
     assert "Sums of decision trees" in Report(model).to_html()
-    assert report["title"] == "Sums of trees: DTGFNClassifier"
+    assert report["title"] == "Sums of decision trees"
     assert {series["key"] for series in report["history"]["series"]} == {
         "leaf_scale",
         "mean_splits",

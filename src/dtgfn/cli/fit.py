@@ -242,13 +242,15 @@ def _fit_and_save(
 ) -> tuple[Any, bool]:
     """Fit a model and write it; return it, and whether training was interrupted.
 
-    ``told`` is a data dictionary and what it calls the target.
+    ``told`` is a data dictionary and the name of the target.
     """
+    from dtgfn.estimators.labelled import predicting
     from dtgfn.storage.model_file import save
 
     table, y, weight = rows[:3]
     with noted_warnings(), inputs.as_they_are():  # what is odd was noted before
         model.fit(table, y, sample_weight=weight)
+    model = predicting(model, told[1])
     save(model, out, with_rows)
     if told[0] is not None:  # a dictionary that does not fit shall not cost the model
         model = labelled(model, *told)

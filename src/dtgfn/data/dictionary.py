@@ -56,7 +56,10 @@ def with_meanings(
         replace(spec, meaning=_checked(spec, found[spec.name])) if spec.name in found else spec
         for spec in binner.columns
     )
-    kept = binner.target if of_target is None else of_target
+    kept = binner.target
+    if of_target is not None:
+        known = binner.target.label if binner.target else None
+        kept = replace(of_target, label=of_target.label or known or target)
     return replace(binner, columns=columns, target=kept), unknown
 
 

@@ -24,6 +24,7 @@ from dtgfn.data.thresholds import AnyBinning, Binning
 from dtgfn.engines.registry import ENGINES, check_option_names, find_engine
 from dtgfn.engines.sums.settings import OPTION_NAMES
 from dtgfn.estimators.explained import ExplainedEstimator
+from dtgfn.estimators.labelled import with_target
 from dtgfn.inference.condition import condition
 from dtgfn.inference.extend import extend_prepared
 from dtgfn.inference.infer import infer_prepared
@@ -146,15 +147,17 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         started: float,
         classes: npt.ArrayLike | None = None,
         streamed: bool = False,
+        named: str | None = None,
     ) -> None:
         """Run the engine on a table and target that were read, and keep what it finds.
 
-        Reading ``started`` the clock. More rows may join a posterior that is ``streamed``, so
-        "auto" is no sum then.
+        Reading ``started`` the clock; what is predicted is ``named`` so. More rows may join a
+        posterior that is ``streamed``, so "auto" is no sum then.
         """
         ensemble = self._ensemble()
         if ensemble == "sum" and not streamed:
-            self._infer_sum(table, y, sample_weight, leaf, classes, started)
+            summed = self._infer_sum(table, y, sample_weight, leaf, classes, started)
+            self._keep(with_target(summed, named))
             return
         ensemble = None if ensemble == "sum" else ensemble
         options = self._engine_options()
@@ -177,7 +180,7 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             verbose=self.verbose,
             started=started,
         )
-        self._keep(posterior)
+        self._keep(with_target(posterior, named))
 
     def _infer_sum(
         self,
@@ -187,9 +190,9 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
         leaf: LeafModel,
         classes: npt.ArrayLike | None,
         started: float,
-    ) -> None:
-        """Sample sums of trees, and keep them."""
-        posterior = infer_sum_prepared(
+    ) -> SumPosterior:
+        """Sample sums of trees."""
+        return infer_sum_prepared(
             table,
             y,
             read_sum_options(self.options or {}),
@@ -205,7 +208,6 @@ class PosteriorEstimator(ExplainedEstimator, TableEstimator):
             verbose=self.verbose,
             started=started,
         )
-        self._keep(posterior)
 
     def _extend(
         self,

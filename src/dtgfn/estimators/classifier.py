@@ -20,6 +20,7 @@ from dtgfn.data.targets import check_classes, check_labels
 from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.estimators.by_chunks import by_chunks
+from dtgfn.estimators.labelled import target_name
 from dtgfn.explain.event import named_event
 from dtgfn.inference.source_data import TrainingSource
 from dtgfn.posterior.label_shift import ClassPrior, average_shifted, prior_ratios
@@ -217,6 +218,7 @@ class DTGFNClassifier(ClassifierMixin, PosteriorEstimator):  # type: ignore[misc
             named_event(np.unique(labels) if classes is None else classes, self.positive)
             warn_of_imbalance(labels, self.positive)
         given_too: dict[str, Any] = {"classes": classes, "streamed": streamed, "started": started}
+        given_too["named"] = target_name(y)
         self._infer(table, labels, weight, leaf, self.temperature, **given_too)
         self.classes_: npt.NDArray[Any] = np.asarray(self.posterior_.classes)
         named_event(self.classes_, self.positive)

@@ -1,18 +1,42 @@
-"""with_labels: a model, or a posterior, that speaks of its columns as a data dictionary does."""
+"""What models call their columns and target: by a data dictionary (with_labels), or by name."""
 
 from __future__ import annotations
 
 import copy
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
 from dtgfn.data.dictionary import with_meanings
 from dtgfn.data.hints import DataHint
+from dtgfn.data.meanings import NOTHING
 from dtgfn.data.tables import listing
 from dtgfn.posterior.of_model import posterior_of
+from dtgfn.posterior.sum_posterior import SumPosterior
+from dtgfn.posterior.tree_posterior import TreePosterior
+
+AnyPosterior = TypeVar("AnyPosterior", TreePosterior, SumPosterior)
+
+
+def target_name(y: Any) -> str | None:
+    """What a target calls itself: the name of a column, or of a Series; None if nothing.
+
+    >>> import pandas
+    >>> target_name(pandas.Series([1.0, 2.0], name="price")), target_name([1.0, 2.0])
+    ('price', None)
+    """
+    name = y if isinstance(y, str) else getattr(y, "name", None)
+    return name if isinstance(name, str) and name.strip() else None
+
+
+def with_target(posterior: AnyPosterior, name: str | None) -> AnyPosterior:
+    """Return a posterior that knows what is predicted, if it has a name."""
+    if name is None or posterior.binner is None:
+        return posterior
+    meaning = replace(posterior.binner.target or NOTHING, label=name)
+    return replace(posterior, binner=replace(posterior.binner, target=meaning))
 
 
 def with_labels(source: Any, labels: Any, target: str | None = None) -> Any:
@@ -63,12 +87,24 @@ def with_labels(source: Any, labels: Any, target: str | None = None) -> Any:
         warnings.warn(told, DataHint, stacklevel=2)
     if not hasattr(source, "get_params"):
         return replace(source, binner=meant)
-    model = copy.copy(source)
     if hasattr(source, "posterior_"):
-        kept = getattr(source, "held_out_", None)
-        model._keep(replace(source.posterior_, binner=meant))
-        if kept is not None:
-            model.held_out_ = kept
-    else:
-        model.background_ = replace(source.background_, binner=meant)
+        return _speaking(source, replace(source.posterior_, binner=meant))
+    model = copy.copy(source)
+    model.background_ = replace(source.background_, binner=meant)
+    return model
+
+
+def predicting(model: Any, target: str | None) -> Any:
+    """Return a fitted model that knows the name of what it predicts; a detector as it is."""
+    if target is None or not hasattr(model, "posterior_"):
+        return model
+    return _speaking(model, with_target(model.posterior_, target))
+
+
+def _speaking(source: Any, posterior: Any) -> Any:
+    """Copy a model, with a posterior that differs in words alone."""
+    model = copy.copy(source)
+    model._keep(posterior)
+    if hasattr(source, "held_out_"):
+        model.held_out_ = source.held_out_
     return model

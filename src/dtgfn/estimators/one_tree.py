@@ -106,9 +106,9 @@ class OneTree:
     def verdict(self) -> str:
         """How well it stands for the model, in one sentence."""
         if self.tree_set.classes is None:
-            said = f"explains {self.fidelity:.0%} of the variance of the model's predictions"
+            said = f"explains {_share(self.fidelity)} of the variance of the model's predictions"
         else:
-            said = f"agrees with the model on {self.fidelity:.0%} of the training rows"
+            said = f"agrees with the model on {_share(self.fidelity)} of the training rows"
         known = "" if self.probability is None else f"; its probability is {self.probability:.2g}"
         return f"{said}, costs {self.cost_nats:.2g} nats a row{known} ({self.search})"
 
@@ -238,6 +238,15 @@ def one_tree(
     fidelity, cost = _compare(chosen, posterior, teaching)
     probability = None if single is None else _probability(single, tree)
     return OneTree(chosen, by, of or kind, fidelity, cost, probability, search)
+
+
+def _share(fidelity: float) -> str:
+    """Write a share in per cent; one that is not whole is never said to be.
+
+    >>> _share(0.964), _share(0.9965), _share(1.0)
+    ('96%', 'more than 99%', '100%')
+    """
+    return "more than 99%" if 0.995 <= fidelity < 1.0 else f"{fidelity:.0%}"
 
 
 def _teach(source: Any, posterior: Posterior) -> Teaching:

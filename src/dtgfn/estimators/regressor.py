@@ -16,6 +16,7 @@ from dtgfn.data.targets import check_numbers
 from dtgfn.data.thresholds import AnyBinning
 from dtgfn.estimators.base import PosteriorEstimator, streams
 from dtgfn.estimators.by_chunks import by_chunks
+from dtgfn.estimators.labelled import target_name
 from dtgfn.posterior.moments import Variance, moments, normal_leaf, predictive_quantiles
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.leaf_models import NormalLeaf
@@ -149,6 +150,7 @@ class DTGFNRegressor(RegressorMixin, PosteriorEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, *, streamed: bool) -> Self:
         how: dict[str, Any] = {"streamed": streamed, "started": clock.monotonic()}
+        how["named"] = target_name(y)
         leaf = self._leaf()
         source = self._read_source(X, y, sample_weight)
         if source is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 import numpy as np
 
 from dtgfn._support.arrays import Codes, Floats
+from dtgfn._support.printable import visible
 from dtgfn.data.binning import (
     Binner,
     ColumnSpec,
@@ -97,16 +99,34 @@ def titles(binner: Binner) -> dict[str, str]:
     return {spec.name: shown_name(spec.name, spec.meaning) for spec in binner.columns}
 
 
+def target_title(binner: Binner) -> str | None:
+    """What is predicted, by its name or meaning; None if nobody said."""
+    return (
+        None if binner.target is None or not binner.target.label else visible(binner.target.label)
+    )
+
+
 def _category_labels(spec: ColumnSpec) -> dict[str, str]:
     """What categories are called, of those that are called something else."""
     return {} if spec.meaning is None else dict(spec.meaning.categories)
 
 
 def _range(thresholds: Floats) -> tuple[float | None, float | None]:
-    """Smallest and largest value worth trying: one step beyond the thresholds."""
+    """Smallest and largest value worth trying: one step beyond the thresholds.
+
+    On a uniform grid these are the smallest and the largest value that training had.
+
+    >>> _range(np.array([0.03, 0.06, 0.09]))
+    (0.0, 0.12)
+    """
     if len(thresholds) == 0:
         return None, None
-    return code_value(thresholds, 0), code_value(thresholds, len(thresholds))
+    first, last = float(thresholds[0]), float(thresholds[-1])
+    step = (last - first) / (len(thresholds) - 1) if len(thresholds) > 1 else max(abs(first), 1.0)
+    if not 0.0 < step < math.inf:
+        return first, last
+    digits = min(max(3 - math.floor(math.log10(step)), 0), 300)
+    return round(first - step, digits), round(last + step, digits)
 
 
 def split_test(binner: Binner, feature: int, cut: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import pandas
 
 ALWAYS = "always"
+# Of a category: signs and words that rules are made of.
+_MISREAD = re.compile(r"[<>=,;:]|\b(?:and|or|is|not|none of|missing|present)\b|^$", re.IGNORECASE)
 
 
 class PathStep(NamedTuple):
@@ -209,7 +212,7 @@ def _in_words(condition: Choice, meaning: Meaning | None) -> Choice:
 
 def _choice_words(condition: Choice) -> str:
     if condition.only is not None:
-        return f"is {visible(condition.only)}"
+        return f"is {_quoted(condition.only)}"
     if condition.missing:
         return "is missing"
     parts = ["present"] * (condition.missing is False) + [_none_of(condition)] * bool(
@@ -229,8 +232,18 @@ def _met_choice(condition: Choice, cell: str | None, known: bool) -> str:
 
 def _none_of(condition: Choice) -> str:
     if len(condition.excluded) == 1:
-        return f"not {visible(condition.excluded[0])}"
-    return f"none of {', '.join(map(visible, condition.excluded))}"
+        return f"not {_quoted(condition.excluded[0])}"
+    return f"none of {', '.join(map(_quoted, condition.excluded))}"
+
+
+def _quoted(category: str) -> str:
+    """Write a category, in quotes where it could be read as a part of the rule around it.
+
+    >>> _quoted("radio/tv"), _quoted("< 0"), _quoted("salt and pepper")
+    ('radio/tv', '"< 0"', '"salt and pepper"')
+    """
+    shown = visible(category)
+    return f'"{shown}"' if _MISREAD.search(category) else shown
 
 
 def leaf_rules(source: Any, trees: Which = "best") -> pandas.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from importlib.resources import files
@@ -112,11 +113,14 @@ def _number(value: float) -> str:
 
 def _lead(fit: Mapping[str, Any]) -> str:
     """What this is, in a sentence without a foreign word."""
-    classes = fit["classes"] or []
+    classes, target = fit["classes"] or [], fit.get("target")
     if fit["task"] == "numbers":
-        what = "Decision trees that predict a number"
+        what = f"Decision trees that predict {_shortened(target) if target else 'a number'}"
     elif fit["task"] == "anomalies":
         what = "Decision trees that find rows where ordinary ones hardly ever are"
+    elif target:
+        some = _some(classes) if len(classes) != 2 else " or ".join(map(_shortened, classes))
+        what = f"Decision trees that predict {_shortened(target)} ({some})"
     elif len(classes) == 2:
         what = f"Decision trees that tell {_shortened(classes[0])} from {_shortened(classes[1])}"
     else:
@@ -125,6 +129,18 @@ def _lead(fit: Mapping[str, Any]) -> str:
         what = what.replace("Decision trees that", "Sums of decision trees that", 1)
     columns = f"{fit['n_columns']} column" + ("" if fit["n_columns"] == 1 else "s")
     return f"{what}, learned from {_number(fit['rows'])} rows with {columns}."
+
+
+def _sentence(value: object) -> str:
+    """Escape for HTML, and hold a number and its per cent sign on one line."""
+    return re.sub(r"\d[\d.,]* %", r'<span class="amount">\g<0></span>', _text(value))
+
+
+def _first_and_rest(text: str) -> str:
+    """Write the first sentence large, which answers, and what else is to be said smaller."""
+    first, stop, rest = text.partition(". ")
+    more = f' <span class="rest">{_sentence(rest)}</span>' if rest else ""
+    return f"{_sentence(first + stop.rstrip())}{more}"
 
 
 def _short(short: Mapping[str, Any] | None) -> str:
@@ -139,13 +155,15 @@ def _short(short: Mapping[str, Any] | None) -> str:
     if tree is not None:
         rules = "".join(f"<li>{_text(rule)}</li>" for rule in tree["rules"])
         listed = f'<ul class="leaves">{rules}</ul>' if rules else ""
-        told = _answer("One tree", f"<p>{_text(tree['intro'])}</p>{listed}{_note(tree['note'])}")
+        told = _answer(
+            "One tree", f"<p>{_sentence(tree['intro'])}</p>{listed}{_note(tree['note'])}"
+        )
     return (
         '<section id="short" aria-labelledby="short-title">'
         '<h2 id="short-title">In short</h2><div class="questions">'
-        + _answer("What decides", f"<p>{_text(short['columns'])}</p>{_note(short['caution'])}")
+        + _answer("What decides", f"<p>{_sentence(short['columns'])}</p>{_note(short['caution'])}")
         + told
-        + _answer("How good it is", f"<p>{_text(short['quality'])}</p>")
+        + _answer("How good it is", f"<p>{_first_and_rest(short['quality'])}</p>")
         + _answer(
             "How far to trust it",
             f'<p class="verdict {trust["level"]}">{_icon(sign)}<span class="hidden">'

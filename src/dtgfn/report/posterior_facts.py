@@ -10,7 +10,7 @@ import numpy as np
 from dtgfn._support.arrays import Floats, Int32s
 from dtgfn.estimators.base import OPTIONS_OF_ONE_RUN
 from dtgfn.evaluation import even_steps
-from dtgfn.explain.column_labels import split_rule, split_test
+from dtgfn.explain.column_labels import split_rule, split_test, target_title
 from dtgfn.explain.event import shown_event
 from dtgfn.explain.posterior_columns import class_titles
 from dtgfn.explain.tree_set import (
@@ -69,6 +69,7 @@ def posterior_facts(model: Any) -> dict[str, Any]:
         "n_columns": len(model.binner_.columns),
         "classes": None if numbers else class_titles(posterior),
         "event": event_name(model),
+        "target": target_title(model.binner_),
         "seconds": posterior.diagnostics.get("seconds"),
         **settings_of(model),
         "prior_sentence": _prior_sentence(posterior),

@@ -25,7 +25,7 @@ from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.estimators.labelled import with_labels
 from dtgfn.evaluation import check_lengths, evaluate, read_truth
 from dtgfn.explain.column_importance import co_occurrence, importances
-from dtgfn.explain.column_labels import describe_columns
+from dtgfn.explain.column_labels import describe_columns, target_title
 from dtgfn.posterior.of_model import as_posterior
 from dtgfn.posterior.probable_trees import ProbableTrees
 from dtgfn.posterior.sum_posterior import SumPosterior
@@ -201,7 +201,7 @@ def _posterior_report(
         "co_occurrence": _co_occurrence(model, ranked.index[:MOST_TOGETHER].tolist()),
         "held_out": held_out,
     }
-    report["short"] = in_short(model, report)
+    report["short"] = in_short(model, report, _held(model, X, y))
     report["what_if"] = _what_if(posterior)
     report["forest"] = _forest(model, report, examples)
     report["rows"] = _rows(model, examples, report["forest"])
@@ -230,7 +230,7 @@ def _sum_report(
         "forest": None,
         "rows": within(predicted_rows(model, examples), ROW_BYTES),
     }
-    return {**report, "short": in_short(model, report)}
+    return {**report, "short": in_short(model, report, _held(model, X, y))}
 
 
 def _detector_report(
@@ -266,10 +266,12 @@ def _detector_report(
 
 def headline(model: Any, title: str | None) -> dict[str, Any]:
     """Title, version and day."""
-    usual = "Anomaly detector" if isinstance(model, DTGFNAnomalyDetector) else "Decision trees"
-    if isinstance(getattr(model, "posterior_", None), SumPosterior):
-        usual = "Sums of trees"
-    said = f"{usual}: {type(model).__name__}" if title is None else str(title)
+    usual, target = "Anomaly detector", None
+    if not isinstance(model, DTGFNAnomalyDetector):
+        of_sums, target = isinstance(model.posterior_, SumPosterior), target_title(model.binner_)
+        usual = "Sums of decision trees" if of_sums else "Decision trees"
+    said = usual if target is None else f"{usual} for {target}"
+    said = said if title is None else str(title)
     today = datetime.now(UTC).date().isoformat()
     return {"title": said, "version": __version__, "made": today}
 
@@ -282,6 +284,11 @@ def _examples(model: PosteriorEstimator, X: Any, y: Any) -> tuple[Examples, dict
     unsure = model.predict_uncertainty(X).total  # type: ignore[attr-defined]
     examples = held_out_examples(model.binner_, *_table_and_truth(model, X, y), unsure)
     return examples, None if y is None else shorter_confusion(evaluate(model, X, y))
+
+
+def _held(model: PosteriorEstimator, X: Any, y: Any) -> tuple[Any, Any] | None:
+    """Held-out rows and their truth, codes of classes or numbers, if both are given."""
+    return None if X is None or y is None else (X, read_truth(model, y))
 
 
 def _table_and_truth(model: Any, X: Any, y: Any) -> tuple[Table, Any]:

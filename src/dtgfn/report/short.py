@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from dtgfn._support.printable import visible
+from dtgfn.data.tables import parse_number
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.estimators.one_tree import one_tree
 from dtgfn.explain.rules import condition_text, gather_conditions, paths_to_leaves
@@ -27,20 +30,36 @@ TRUSTED = {
     "poor": "Do not rely on these numbers yet: the computation is not done.",
     "unknown": "Nothing tells whether the computation can be relied on.",
 }
+USELESS = (
+    "But what the model says of new rows is no better than the simplest guess: do not act on it."
+)
 CAUTION = "Columns that decide go together with the target; that they cause it no tree can tell."
 
 
-def in_short(model: Any, report: dict[str, Any]) -> dict[str, Any]:
+class Told(NamedTuple):
+    """A tree for the first screen; ``trees`` is None where there is nothing to follow a row by."""
+
+    intro: str
+    note: str | None
+    trees: TreeSet | None
+
+
+def in_short(
+    model: Any, report: dict[str, Any], held: tuple[Any, Any] | None = None
+) -> dict[str, Any]:
     """Write the first screen of a report from the rest of it; values are sentences and lists.
 
     ``columns``, ``quality`` and ``trust`` are sentences, ``tree`` has an ``intro``, the ``rules``
-    of its leaves and a ``note``, or is None.
+    of its leaves and a ``note``, or is None. ``held`` are held-out rows and their truth, on which
+    the one tree is tried by itself.
     """
+    told = _tree(model, report)
+    rules = [] if told is None or told.trees is None else _leaves(told.trees, report)
     return {
         "columns": columns_sentence(report),
-        "tree": _tree(model, report),
-        "quality": quality_sentences(report),
-        "trust": _trust(report["trust"]),
+        "tree": told and {"intro": told.intro, "rules": rules, "note": told.note},
+        "quality": f"{quality_sentences(report)}{_tree_alone(told, held)}",
+        "trust": _trust(report),
         "caution": CAUTION,
     }
 
@@ -96,18 +115,16 @@ def _by_share(rows: list[dict[str, Any]], n_columns: int, title: dict[str, str],
     return _capital(f"of {_columns(n_columns)}, {_and(named)} {verb} most of {what}{rest}.")
 
 
-def _tree(model: Any, report: dict[str, Any]) -> dict[str, Any] | None:
-    """One tree, leaf by leaf, and what it is."""
+def _tree(model: Any, report: dict[str, Any]) -> Told | None:
+    """One tree, and what it is."""
     if not isinstance(model, PosteriorEstimator):
         return _detector_tree(report)
     posterior = model.posterior_
     single = None if isinstance(posterior, SumPosterior) or posterior.is_bagged else posterior
     if single is not None and single.best_tree.n_splits[0] <= MOST_SPLITS:
-        return {
-            "intro": _most_probable_intro(single, report),
-            "rules": _leaves(take_trees(model)),
-            "note": None,
-        }
+        trees = take_trees(model)
+        intro = _most_probable_intro(single, report)
+        return Told(f"{intro}{_not_asked(trees, report)}", None, trees)
     if isinstance(posterior.rows, LeftOutRows):
         return None
     small = one_tree(model, max_splits=SMALL)
@@ -119,27 +136,50 @@ def _tree(model: Any, report: dict[str, Any]) -> dict[str, Any] | None:
     )
     whole = "The model is many trees" if single is None else "The most probable tree is large"
     intro = f"{whole}; of the trees with at most {SMALL} questions this one is most like the model"
-    return {
-        "intro": f"{intro}: {fidelity}." if n_splits else f"{intro}: it asks nothing.",
-        "rules": _leaves(small.tree_set),
-        "note": "Predictions, and all other numbers here, are the whole model's.",
-    }
+    return Told(
+        f"{intro}: {fidelity}." if n_splits else f"{intro}: it asks nothing.",
+        "Predictions, and all other numbers here, are the whole model's.",
+        small.tree_set,
+    )
 
 
 def _most_probable_intro(posterior: TreePosterior, report: dict[str, Any]) -> str:
     n_splits, chance = int(posterior.best_tree.n_splits[0]), posterior.best_probability
     asks = "asks nothing" if n_splits == 0 else f"asks {n_splits} question{'s' * (n_splits > 1)}"
     share = "share of the drawn trees" if posterior.by_share else "probability"
-    said = f"The most probable tree {asks}; its {share} is {_percent(chance)}."
+    known = "" if posterior.engine == "exact" else " known"  # as the command line says it
+    said = f"The most probable tree{known} {asks}; its {share} is {_percent(chance)}."
     half = report["n_holding"][0]
     if half is None or half < 2:
         return said if half == 1 else f"{said} Very many others are about as probable."
-    return f"{said} {half:,} trees share half of all probability."
+    return f"{said} The {half:,} most probable trees together have half of all probability."
 
 
-def _leaves(chosen: TreeSet) -> list[str]:
+def _not_asked(chosen: TreeSet, report: dict[str, Any]) -> str:
+    """Name the columns that decide, and that this tree does without."""
+    asked = _columns_asked(chosen)
+    title = {column["name"]: _title(column) for column in report["columns"]}
+    without = [
+        title[row["name"]]
+        for row in report["importances"]
+        if row.get("inclusion", 0.0) >= NEEDED and row["name"] not in asked
+    ]
+    if not without or len(without) > MOST_NAMED:
+        return ""
+    return (
+        f" It leaves out {_and(without)}, which more than half of all trees, by probability, use."
+    )
+
+
+def _columns_asked(chosen: TreeSet) -> list[str]:
+    """Names of the columns that the first tree of a set splits on."""
+    features = chosen.trees.feature[0]
+    return [chosen.binner.features[feature].name for feature in features[features >= 0].tolist()]
+
+
+def _leaves(chosen: TreeSet, report: dict[str, Any]) -> list[str]:
     """A sentence for each leaf of the first tree of a set."""
-    found = []
+    found, target = [], report["fit"].get("target")
     for node, steps in paths_to_leaves(chosen.trees, 0):
         conditions = gather_conditions(chosen.binner, steps)
         words = " and ".join(condition_text(chosen.binner, each) for each in conditions)
@@ -148,20 +188,26 @@ def _leaves(chosen: TreeSet) -> list[str]:
             says = f"{value[0]:.4g}"
         else:
             told = int(value.argmax()) if chosen.event is None else chosen.event
-            says = f"{chosen.titles[told]} with probability {value[told]:.2f}"
+            says = f"{_class_words(chosen.titles[told], target)} with probability {value[told]:.2f}"
         found.append(f"{_capital(f'if {words}' if words else 'always')}: {says} ({rows})")
     return found
 
 
-def _detector_tree(report: dict[str, Any]) -> dict[str, Any] | None:
+def _class_words(title: str, target: str | None) -> str:
+    """Name a class; one that is a number or a truth says nothing without what is predicted."""
+    bare = title in ("True", "False") or parse_number(title) is not None
+    return f"{target} = {title}" if bare and target else title
+
+
+def _detector_tree(report: dict[str, Any]) -> Told | None:
     if not report["trees"]:
         return None
-    return {
-        "intro": "The tree below tells ordinary rows best; a row is odd where few of the rows it "
-        "was fitted to are.",
-        "rules": [],
-        "note": "The model is many such trees, each on a few columns.",
-    }
+    return Told(
+        "The tree below tells ordinary rows best; a row is odd where few of the rows it was fitted "
+        "to are.",
+        "The model is many such trees, each on a few columns.",
+        None,
+    )
 
 
 def quality_sentences(report: dict[str, Any]) -> str:
@@ -173,14 +219,14 @@ def quality_sentences(report: dict[str, Any]) -> str:
             "is true of them, to make this report."
         )
     n_rows = held["rows"]
-    tried = f"Tried on {_rows_text(n_rows)} that it had not seen"
+    tried = f"Tried on {_rows_text(n_rows)} that it had not seen,"
     if task == "numbers":
         return _number_quality(held, tried)
     if task == "anomalies":
         return _anomaly_quality(held, tried)
     right, plain = held["accuracy"], (held.get("baseline") or {}).get("accuracy")
     low, high = _interval(right, n_rows)
-    said = f"{tried} it is right for {_percent(right)}"
+    said = f"{tried} the model is right for {_percent(right)}"
     if high - low > 0.02:
         said += (
             f" (with so few rows, anything from {_percent(low)} to {_percent(high)} is possible)"
@@ -189,7 +235,7 @@ def quality_sentences(report: dict[str, Any]) -> str:
         return f"{said}."
     said += f"; always saying the most frequent class is right for {_percent(plain)}"
     if right <= plain:
-        said += ", so it is no better than that"
+        said += ", so its guesses are no better than that"
     elif low <= plain:
         said += ", so that it is any better is not certain"
     return f"{said}.{_surprise(held)}"
@@ -199,18 +245,49 @@ def _surprise(held: dict[str, Any]) -> str:
     """What the probabilities are worth."""
     loss, plain = held["log_loss"], held["baseline"]["log_loss"]
     if loss >= plain:
-        return " Its probabilities are worse than those of the class shares alone."
-    return (
-        f" The probabilities it gives are off by {_percent(held['calibration_error'])} on average."
-    )
+        return " Its probabilities are no better than the class shares alone."
+    said = ""
+    if held["accuracy"] <= held["baseline"]["accuracy"]:
+        said = " Its probabilities tell more than the class shares alone"
+        if held.get("auc") is not None:
+            said += (
+                f": of pairs of rows of different classes they put {_percent(held['auc'])} in the "
+                "right order, and guessing would put 50 %"
+            )
+        said += "."
+    off, chance = held["calibration_error"], _chance_alone(held.get("reliability") or [])
+    said += f" Its probabilities are off by {_percent(off)} on average"
+    if chance > off / 2.0:
+        said += f", of which {_percent(min(chance, off))} is what chance makes of so few rows"
+    return f"{said}."
+
+
+def _chance_alone(bins: list[dict[str, Any]]) -> float:
+    """Calibration error to be expected of probabilities that are right, on so few rows."""
+    rows = np.array([each["rows"] for each in bins])
+    p = np.array([each["mean_probability"] for each in bins])
+    spread = np.sqrt(2.0 / math.pi * rows * p * (1.0 - p))  # E|rows right - expected| of a bin
+    return float(spread.sum() / rows.sum()) if len(bins) else 0.0
+
+
+def _tree_alone(told: Told | None, held: tuple[Any, Any] | None) -> str:
+    """How good the one tree is by itself."""
+    if told is None or told.trees is None or held is None:
+        return ""
+    said, truth = told.trees.average(held[0]), held[1]
+    if told.trees.classes is not None:
+        right = float((said.argmax(axis=1) == truth).mean())
+        return f" The one tree alone is right for {_percent(right)}."
+    off = math.sqrt(float(((said[:, 0] - truth) ** 2).mean()))
+    return f" The one tree alone is off by {off:.3g}."
 
 
 def _number_quality(held: dict[str, Any], tried: str) -> str:
-    rmse, r2 = held["rmse"], held["r2"]
-    said = f"{tried} it is typically off by {rmse:.3g}"
-    if r2 is not None and r2 < 1.0:
-        said += f"; always saying their mean would be off by {rmse / math.sqrt(1.0 - r2):.3g}"
-        said += ", so it is no better than that" if r2 <= 0.0 else ""
+    rmse, plain = held["rmse"], (held.get("baseline") or {}).get("rmse")
+    said = f"{tried} the model is typically off by {rmse:.3g}"
+    if plain is not None:
+        said += f"; always saying the mean of the rows it has seen is off by {plain:.3g}"
+        said += ", so it is no better than that" if rmse >= plain else ""
     return (
         f"{said}. {_percent(held['coverage'])} of them lie in the interval that was to hold 90 %."
     )
@@ -227,11 +304,26 @@ def _anomaly_quality(held: dict[str, Any], tried: str) -> str:
     )
 
 
-def _trust(trust: dict[str, Any] | None) -> dict[str, Any]:
+def _trust(report: dict[str, Any]) -> dict[str, Any]:
+    """Say whether the computation can be relied on, and if predictions cannot."""
+    trust = report["trust"]
     if trust is None:
         return {"level": "unknown", "sentence": TRUSTED["unknown"], "doubts": 0}
-    level = trust["level"]
-    return {"level": level, "sentence": TRUSTED[level], "doubts": len(trust.get("doubts") or [])}
+    level, sentence = trust["level"], TRUSTED[trust["level"]]
+    if _is_useless(report["held_out"]):
+        level, sentence = ("fair" if level == "good" else level), f"{sentence} {USELESS}"
+    return {"level": level, "sentence": sentence, "doubts": len(trust.get("doubts") or [])}
+
+
+def _is_useless(held: dict[str, Any] | None) -> bool:
+    """Whether predictions of held-out rows are in no way better than the simplest ones."""
+    plain = (held or {}).get("baseline")
+    if not held or not plain:
+        return False
+    if "rmse" in held:
+        return bool(held["rmse"] >= plain["rmse"])
+    worse = held["log_loss"] >= plain["log_loss"] and held["accuracy"] <= plain["accuracy"]
+    return bool(worse)
 
 
 def _interval(share: float, n_rows: float) -> tuple[float, float]:
@@ -253,6 +345,8 @@ def _chance(p: float) -> str:
 def _percent(share: float) -> str:
     if 0.0 < share < 0.001:
         return "less than 0.1 %"
+    if 0.995 <= share < 1.0:
+        return "more than 99 %"
     digits = 1 if share < 0.0995 else 0
     return f"{100.0 * share:.{digits}f} %"
 

@@ -10,6 +10,7 @@ import pandas
 from dtgfn._support.arrays import Floats
 from dtgfn.estimators.base import PosteriorEstimator
 from dtgfn.explain.column_dependence import sum_dependence
+from dtgfn.explain.column_labels import target_title
 from dtgfn.explain.posterior_columns import class_titles
 from dtgfn.posterior.sum_posterior import SumPosterior
 from dtgfn.report.posterior_facts import event_name, plain_number, settings_of, training_curves
@@ -36,6 +37,7 @@ def sum_facts(model: PosteriorEstimator, posterior: SumPosterior) -> dict[str, A
         "n_columns": posterior.n_columns,
         "classes": None if numbers else class_titles(posterior),
         "event": event_name(model),
+        "target": target_title(model.binner_),
         "seconds": posterior.diagnostics["seconds"],
         **settings_of(model),
         "prior_sentence": "Small trees are likelier than large ones, and what a leaf says is near "

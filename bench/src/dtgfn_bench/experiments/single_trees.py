@@ -18,6 +18,7 @@ from dtgfn_bench.statistics import summary
 OURS = (
     "dtgfn-tree",
     "dtgfn-tree-quantile",
+    "dtgfn-tree-prediction",
     "dtgfn-tree-paper",
     "dtgfn-tree-paper-text",
     "dtgfn-tree-paper-release",

@@ -330,7 +330,7 @@ class RowExplorer {
     if (trees.length < 2) return [];
     const items = trees.map((tree, place) => make("li", {}, this.vote(tree, place)));
     return [
-      make("h3", {}, `What each of the ${trees.length} shown trees says of it`),
+      make("h3", { class: "votes-title" }, `What each of the ${trees.length} shown trees says of it`),
       make("ol", { class: "votes" }, ...items),
     ];
   }
