@@ -87,7 +87,7 @@ def run(
         "draws kept",
         "ESS per s",
         "smallest",
-        "log loss or RMSE",
+        f"log loss or RMSE at {times} s",
     )
     for name in names:
         table = load_table(name)
@@ -104,7 +104,7 @@ def run(
                 last.n_draws,
                 f"{last.ess_mean / seconds:.1f}",
                 f"{last.ess_smallest / seconds:.1f}",
-                f"{last.loss:.3f}",
+                " ".join(tell(look.loss, 3) for look in looks),
             )
         report.write()
     sum_up(report, found, present, points)
@@ -116,13 +116,22 @@ def sum_up(
     present: list[str],
     points: list[float],
 ) -> None:
-    """Medians over tables, and the tables on which ours are not the first to agree."""
+    """Medians over tables by time, and the tables on which ours are not first at the end."""
     names = list(dict.fromkeys(name for name, _ in found))
-    report.head("chains", *(f"median mean R-hat at {t:g} s" for t in points), "tables best")
-    best = {name: min(present, key=lambda s: found[name, s][-1].r_hat_mean) for name in names}
-    for sampler in present:
-        curves = np.array([[look.r_hat_mean for look in found[name, sampler]] for name in names])
-        wins = sum(winner == sampler for winner in best.values())
-        report.row(sampler, *(tell(v, 3) for v in np.median(curves, axis=0)), wins)
-    lost = [f"{name} ({best[name]})" for name in names if not best[name].startswith("ours")]
-    report.say(f"Others agree better at the end on: {', '.join(lost) or 'no table'}.")
+    r_hat = {key: np.array([look.r_hat_mean for look in looks]) for key, looks in found.items()}
+    loss = {key: np.array([look.loss for look in looks]) for key, looks in found.items()}
+    least = {name: min(loss[name, sampler][-1] for sampler in present) for name in names}
+    ratio = {(name, sampler): loss[name, sampler] / least[name] for name, sampler in found}
+    for what, curves in (
+        ("mean R-hat", r_hat),
+        ("log loss or RMSE over the least of all at the end", ratio),
+    ):
+        report.head("chains", *(f"{t:g} s" for t in points), "tables best")
+        report.row(f"*median {what}*", *[""] * (len(points) + 1))
+        best = {name: min(present, key=lambda s: curves[name, s][-1]) for name in names}
+        for sampler in present:
+            of_all = np.array([curves[name, sampler] for name in names])
+            wins = sum(winner == sampler for winner in best.values())
+            report.row(sampler, *(tell(v, 3) for v in np.median(of_all, axis=0)), wins)
+        lost = [f"{name} ({best[name]})" for name in names if not best[name].startswith("ours")]
+        report.say(f"By {what} others are ahead at the end on: {', '.join(lost) or 'no table'}.")
