@@ -110,7 +110,10 @@ def test_mixing_tells_who_agrees_first(tmp_path, monkeypatch):
     monkeypatch.setattr(mixing, "SAMPLERS", {"ours": apart, "others": pretended(1.0, 0.0)})
     report = Report("mixing", "Title", "command", tmp_path)
     mixing.run(report, tables="diabetes")
-    assert report.lines[-1] == "Others agree better at the end on: diabetes (others)."
+    r_hat, loss = (line for line in report.lines if line.startswith("By "))
+    assert r_hat == "By mean R-hat others are ahead at the end on: diabetes (others)."
+    assert loss.endswith("diabetes (others).")  # chains that are apart predict worse, too
+    assert report.lines[-3].endswith("| 1.000 | 1 |")  # the least of all, over itself
     assert report.lines[2].startswith("| diabetes | ours | 1.")
 
 
