@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
-import pandas
-
-from dtgfn._support.arrays import Floats, Int64s
 from dtgfn.estimators import DTGFNClassifier, DTGFNRegressor
-from dtgfn_bench.contract import TrainingRows
-from dtgfn_bench.ours.classifiers import BAGGED, fit_bagged
 from dtgfn_bench.studies.development_rivals import (
     Bart,
     Make,
@@ -46,24 +41,6 @@ class Contender:
     def make(self, kind: str) -> Make | None:
         """How to make it for tasks of a kind."""
         return self.classes if kind == "class" else self.numbers
-
-
-class Bagged:
-    """``dtgfn-bagged`` of the experiments: the penalty that scores best out of bag."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-
-    def fit(self, X: pandas.DataFrame, y: Int64s) -> Self:
-        """Fit a bagged posterior for every penalty."""
-        rows: Any = TrainingRows(X, y, int(y.max()) + 1, "")  # type: ignore[arg-type]
-        settings: dict[str, Any] = dict(BAGGED)
-        self.model = fit_bagged(rows, self.seed, **settings)
-        return self
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Class probabilities [n, C]."""
-        return self.model.predict_proba(X)
 
 
 def ours(
@@ -122,5 +99,5 @@ METHODS: dict[str, Contender] = {
     "dtgfn": ours(time_budget=None, revision=4),
     # the default time_budget of 60 seconds would take a day
     "dtgfn single trees": ours(ensemble=None, time_budget=20.0),
-    "dtgfn bags": Contender(Bagged, None, settings={"class": BAGGED}),
+    "dtgfn bags": ours(ensemble="bags", time_budget=None),
 }
