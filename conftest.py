@@ -14,7 +14,7 @@ collect_ignore += [] if find_spec("gfn") else ["src/dtgfn/torchgfn.py"]
 ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 # By `--hypothesis-profile`; what a test makes of max_examples is in tests/helpers/thoroughness.py.
-settings.register_profile("quick", max_examples=50, derandomize=True, **ANY_SPEED)
+settings.register_profile("quick", max_examples=25, derandomize=True, **ANY_SPEED)
 settings.register_profile("long", max_examples=500, derandomize=True, **ANY_SPEED)  # of .ci/run
 settings.register_profile("search", max_examples=2000, print_blob=True, **ANY_SPEED)  # other ones
 settings.load_profile("quick")

@@ -25,7 +25,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def long(session: nox.Session) -> None:
-    """Run what is long or exhaustive, and every property on five times as many examples."""
+    """Run what is long or exhaustive, and every property on twenty times as many examples."""
     session.install("-e", ".[test]")
     thorough = ("-m", "long or hypothesis", "--hypothesis-profile", "long")
     session.run(*PYTEST, *thorough, *session.posargs)
