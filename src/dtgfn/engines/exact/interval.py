@@ -145,7 +145,8 @@ def rounding(problem: Problem) -> float:
     leaf, total = problem.score.leaf, problem.loops.sums.sum(axis=0)
     most = 0.0
     if isinstance(leaf, DirichletLeaf):
-        most = leaf.n_classes * abs(float(gammaln(total.sum() + leaf.n_classes * leaf.concentration)))
+        rows = float(total.sum()) + leaf.n_classes * leaf.concentration
+        most = leaf.n_classes * abs(float(gammaln(rows)))
     elif isinstance(leaf, NormalLeaf):
         shape = leaf.shape + 0.5 * float(total[0])
         squares = float(np.log1p(EPSILON * float(total[2]) / leaf.spread))
