@@ -53,8 +53,8 @@ ENDS = ("finished", "plateau")  # of training that did not have to be broken off
 TRAINED, DRAWN = 0.75, 0.95  # shares of the time after which training and drawing are to be done
 LEAST_DRAWING = 0.3  # seconds for drawing trees, whatever came before took
 INTERRUPTED = 0.5  # seconds for drawing trees once the user wants it to end
-# Times that row sets nobody has looked at may turn out to be worth what they were taken for.
-UNDERRATED = 10.0
+# Times that row sets nobody has looked at may turn out to be worth what a network took them for.
+UNDERRATED, LEAST_UNSEEN = 10.0, 1e-300
 SETTLED = 0.1  # nats
 
 
@@ -424,8 +424,12 @@ def unseen_error(sampler: Sampler | FixedPolicy, n_drawn: int, room: float) -> f
     if sampler.exact:
         return 0.0
     # Where nothing is remembered, one draw more might have been of something new.
-    unseen = sampler.diagnostics().get("open", 1.0 / n_drawn)
-    return min(math.log1p(UNDERRATED * unseen), max(room, 0.0))
+    known = sampler.diagnostics()
+    unseen = max(known.get("open", 1.0 / n_drawn), LEAST_UNSEEN)
+    nats = math.log(UNDERRATED)
+    if known.get("early"):  # a network that is hardly trained says nothing
+        nats = max(nats, cast("FixedPolicy", sampler).risen())
+    return min(float(np.logaddexp(0.0, math.log(unseen) + nats)), max(room, 0.0))
 
 
 def hold_against_sums(
