@@ -1,5 +1,8 @@
 """Data dictionaries: read from anything, told in a sentence where they are bad, kept by files."""
 
+import csv
+import io
+
 import pandas as pd
 import pytest
 
@@ -51,6 +54,48 @@ def test_dicts_tables_and_files_say_the_same(tmp_path):
     assert read_labels(pd.read_csv(path)) == wanted
     path.write_text(CSV.replace(",", ";", 0).replace("column", "Variable name"), encoding="utf-8")
     assert read_labels(path) == wanted
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("first", ["", "sep=", "\n"])
+def test_files_of_every_spreadsheet_say_the_same(encoding, separator, first, tmp_path):
+    rows = [
+        ["Column", "meaning", "unit", "categories"],
+        ["x", "X; of, all | ages\tor none", "", ""],
+    ]
+    rows += [["sex", "Sex", "", "0=f; 1=m"], [], ["age", "Age"]]
+    written = io.StringIO()
+    csv.writer(written, delimiter=separator).writerows(rows)
+    head = first + separator + "\n" if first == "sep=" else first
+    path = tmp_path / "dictionary.csv"
+    path.write_bytes((head + written.getvalue()).encode(encoding))
+    assert read_labels(path) == {
+        "x": Meaning("X; of, all | ages or none", None),
+        "sex": Meaning("Sex", None, (("0", "f"), ("1", "m"))),
+        "age": Meaning("Age", None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "it is empty"),
+        (b"\xef\xbb\xbf\n\n", "it is empty"),
+        (b"column,meaning\n", "labels are empty"),
+        (b"column\nage\n", "it needs 'column' and one or more"),
+        (b"column,meaning\nage,old,older\n", "the row of 'age' has 3 cells, its head 2"),
+        (b'column,meaning\nage,"old\n', "unexpected end of data"),
+        ("column,meaning\nage,\xc2ge\n".encode("latin-1"), "not text in UTF-8"),
+        (b"PK\x03\x04\x00\x00", "not text in UTF-8"),
+    ],
+)
+def test_a_bad_file_is_told_in_a_sentence(data, words, tmp_path):
+    path = tmp_path / "dictionary.csv"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=words) as caught:
+        read_labels(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_what_is_read_speaks_by_it_and_predictions_stay(model, tmp_path):

@@ -15,6 +15,8 @@ from dtgfn import DTGFNAnomalyDetector, DTGFNClassifier, infer, load, save, with
 from dtgfn.data.dated_tables import as_new_table
 from dtgfn.data.scales import days_of_text
 from dtgfn.data.tables import TableError, as_table
+from dtgfn.explain import take_trees
+from dtgfn.export import from_json
 
 N = 40
 SMALL = {"inference": "exact", "max_depth": 1, "n_thresholds": 99, "random_state": 0}
@@ -35,6 +37,28 @@ def test_days_are_those_of_the_calendar(when):
 @pytest.mark.parametrize("text", ["", "1/2/2024", "2024", "31.02.2024", "soon"])
 def test_what_is_no_date_is_none(text):
     assert days_of_text(text) is None or text == "2024"
+
+
+def test_days_reach_both_ends_of_the_calendar_in_every_zone():
+    assert days_of_text("0001-01-01T00:00+05:00") == pytest.approx(-719162 - 5 / 24)
+    assert days_of_text("9999-12-31T23:00-05:00") == pytest.approx(2932896 + 28 / 24)
+    assert np.isnan(days_of_text("NaT"))
+    assert days_of_text("20240301") == days_of_text("2024-03-01")
+
+
+def test_edges_of_the_calendar_are_fitted_and_predicted():
+    texts = ["0001-01-01T00:00+05:00", "1600-05-05", "NaT", "20240301"] * 5
+    texts += ["2500-01-01T00:00Z", "9999-12-31T23:59-05:00"] * 9
+    late = np.array([0] * 20 + [1] * 18)
+    X = pd.DataFrame({"day": texts})
+    model = DTGFNClassifier(**SMALL, dates="number").fit(X, late)
+    assert "day (days since 1970-01-01) <= " in model.describe()
+    known = X["day"].to_numpy() != "NaT"
+    assert (model.predict(X)[known] == late[known]).all()
+    objects = pd.Series([np.datetime64("2024-03-01"), np.datetime64("NaT")], dtype=object)
+    np.testing.assert_array_equal(
+        model.predict_proba(pd.DataFrame({"day": objects})), model.predict_proba(X)[[3, 2]]
+    )
 
 
 FORMS = {
@@ -115,6 +139,19 @@ def test_ordered_categories_keep_their_order(library, tmp_path):
         np.testing.assert_array_equal(known.predict_proba(turned), known.predict_proba(texts))
         with pytest.raises(ValueError, match=r"'size' now holds 'tiny'; give one of 'small', 'med"):
             known.predict(pd.DataFrame({"size": ["tiny"]}))
+
+
+@pytest.mark.parametrize("trees", ["best", "all"])
+def test_trees_from_json_read_levels_and_dates(trees):
+    X = ORDERED["pandas"].assign(day=DAYS)
+    model = DTGFNClassifier(**SMALL | {"max_depth": 2}, dates="number").fit(X, BIG ^ LATE)
+    again = from_json(model.export("json", trees=trees))
+    assert [spec.scale for spec in again.binner.columns] == [s.scale for s in model.binner_.columns]
+    np.testing.assert_allclose(again.average(X), take_trees(model, trees).average(X), atol=1e-12)
+    texts = pd.DataFrame({"size": SIZE, "day": DAYS.dt.strftime("%d.%m.%Y")})
+    np.testing.assert_array_equal(again.average(texts), again.average(X))
+    with pytest.raises(ValueError, match=r"'size' now holds 'tiny'; give one of 'small', 'med"):
+        again.average(texts.assign(size="tiny"))
 
 
 def test_models_of_text_and_detectors_read_levels_as_text():

@@ -75,6 +75,46 @@ DEMANDS = {
 }
 
 
+DEEP = {
+    # The lowest cut of a leaves nothing of a on its left, other cuts do.
+    "again": ({"root": "a", "root.left": "a"}, lambda t: t and t[0] == 0 and t[2] and t[2][0] == 0),
+    "sides": (
+        {"root": "a", "root.left": "b", "root.right": "a"},
+        lambda t: t and t[0] == 0 and t[2] and t[2][0] == 1 and t[3] and t[3][0] == 0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cuts_that_leave_nothing_for_what_is_demanded_below_are_left_out(name, seed):
+    given, keeps = DEEP[name]
+    posterior = exact(seed)
+    found = condition(posterior, given, n_trees=50, random_state=0)
+    assert found.log_evidence == pytest.approx(log_sum(twin(posterior), keeps), abs=1e-9)
+    assert all(keeps(from_batch(found.trees, b)) for b in range(50))
+    sampled = condition(posterior, given, engine="smc", n_trees=50, random_state=0)
+    assert sampled.log_evidence == pytest.approx(
+        found.log_evidence, abs=4 * sampled.log_evidence_error + 1e-9
+    )
+
+
+def test_what_cannot_stand_together_is_told():
+    X, y = table(1)
+    X["a"] = (X["a"] > 1).astype(float)
+    posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=9, binning="midpoint")
+    with pytest.raises(ValueError, match="no training rows there with what is demanded below"):
+        condition(posterior, {"root": "a", "root.left": "a"})
+
+
+def test_a_share_that_is_drawn_is_never_certain():
+    posterior = exact(1)
+    found = condition(posterior, {"never below a": "c"}, n_trees=200, random_state=0)
+    assert found.log_evidence_error > 1 / 400
+    few = condition(posterior, {"never below a": "a"}, n_trees=1, random_state=2)
+    assert len(few.trees) == 1  # and is not refused, as it keeps the demand
+
+
 @pytest.mark.parametrize("name", DEMANDS)
 @settings(max_examples=4, deadline=None)
 @drawn(seed=st.integers(0, 10_000))

@@ -13,6 +13,8 @@ from dtgfn.data.made_columns import MadeColumns
 from dtgfn.data.scales import DATES, days_of_texts, days_of_times
 from dtgfn.data.tables import Column, Table, TableError, as_table
 
+DATED = (datetime.date, np.datetime64)
+
 
 def as_training_table(X: Any, dates: str | None) -> Table:
     """Make a table to fit to: dates are days, also where text spells them, or refused.
@@ -61,7 +63,7 @@ def _pandas_days(frame: Any) -> tuple[Any, set[str]]:
         if getattr(series, "ndim", 1) != 1:  # names that come twice are refused later
             continue
         cells = series.dropna() if series.dtype == object else series[:0]
-        dates = len(cells) and all(isinstance(cell, datetime.date) for cell in cells)
+        dates = len(cells) and all(isinstance(cell, DATED) for cell in cells)
         if dates or series.dtype.kind == "M":
             times = pandas.to_datetime(series, utc=True).dt.tz_localize(None)
             found[name] = days_of_times(times.to_numpy(dtype="datetime64[us]"))

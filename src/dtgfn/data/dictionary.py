@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import codecs
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ HEADS = {
     "categories": ("categories", "category labels", "values", "value labels", "levels", "codes"),
 }
 PARTS = ("meaning", "unit", "categories")
+SEPARATORS = (",", ";", "\t", "|")
 LONGEST = 200  # letters of a meaning, which is to stand in a node of a drawn tree
 
 
@@ -115,6 +119,7 @@ def read_labels(labels: Any) -> dict[str, Meaning]:
         Of a dict each value is a text, the meaning, or a dict with any of "meaning", "unit" and
         "categories", the last a dict too. Of a table, or a CSV file, each row is a column: "column"
         is its name, "meaning", "unit" and "categories" ("m=male; f=female") may be left out.
+        A file's cells may be parted by commas, semicolons, tabs or bars.
 
     Returns
     -------
@@ -128,30 +133,78 @@ def read_labels(labels: Any) -> dict[str, Meaning]:
 
     """
     if isinstance(labels, str | Path):
-        labels = _read_file(Path(labels))
-    if isinstance(labels, Mapping):
+        found = _read_rows(*_read_file(Path(labels)))
+    elif isinstance(labels, Mapping):
         found = {str(name): _meaning(str(name), given) for name, given in labels.items()}
     else:
-        found = _read_rows(labels)
+        found = _read_table(labels)
     if not found:
         raise ValueError("labels are empty; give a meaning to at least one column.")
     return found
 
 
-def _read_file(path: Path) -> Any:
-    """Read a CSV file whose cells are all text, as codes such as 007 are."""
-    import pandas
-
+def _read_file(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Read heads and rows of a CSV file whose cells are all text, as codes such as 007 are."""
     try:
-        return pandas.read_csv(path, dtype=str, sep=None, engine="python", keep_default_na=False)
+        data = path.read_bytes()
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no data dictionary {str(path)!r}.") from None
-    except (ValueError, OSError, pandas.errors.ParserError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{str(path)!r} cannot be read as a data dictionary: {reason}") from None
+    except OSError as error:
+        raise ValueError(f"{_unreadable(path)}: {error.strerror}.") from None
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = data.decode("utf-16" if wide else "utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        fault = "it is not text in UTF-8; save it as CSV in that"
+        raise ValueError(f"{_unreadable(path)}: {fault}.")
+    lines = list(io.StringIO(text, newline=""))
+    if lines and lines[0].lower().startswith("sep="):  # how Excel is told the separator
+        lines = lines[1:]
+    try:
+        rows = list(
+            csv.reader(lines, delimiter=_separator(lines), skipinitialspace=True, strict=True)
+        )
+    except csv.Error as error:
+        raise ValueError(f"{_unreadable(path)}: {error}.") from None
+    rows = [row for row in rows if any(cell.strip() for cell in row)]
+    if not rows:
+        raise ValueError(f"{_unreadable(path)}: it is empty.")
+    return _even_rows(path, rows)
 
 
-def _read_rows(table: Any) -> dict[str, Meaning]:
+def _unreadable(path: Path) -> str:
+    return f"{str(path)!r} cannot be read as a data dictionary"
+
+
+def _separator(lines: list[str]) -> str:
+    """Return what parts the head into most of the names that a dictionary may have."""
+    head = next((line for line in lines if line.strip()), "")
+    known = {name for names in HEADS.values() for name in names}
+
+    def n_known(separator: str) -> int:
+        return sum(cell.strip(' "\r\n').lower() in known for cell in head.split(separator))
+
+    return max(SEPARATORS, key=n_known)
+
+
+def _even_rows(path: Path, rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Heads, and rows as long as these: what is missing at their ends is empty."""
+    heads = [head.strip() for head in rows[0]]
+    for row in rows[1:]:
+        while len(row) > len(heads) and not row[-1].strip():
+            row.pop()
+        if len(row) > len(heads):
+            raise ValueError(
+                f"{_unreadable(path)}: the row of {row[0]!r} has {len(row)} cells, its head "
+                f"{len(heads)}; put a text that holds the separator in quotes."
+            )
+        row += [""] * (len(heads) - len(row))
+    return heads, rows[1:]
+
+
+def _read_table(table: Any) -> dict[str, Meaning]:
     columns = getattr(table, "columns", None)
     if columns is None:
         raise TypeError(
@@ -159,6 +212,10 @@ def _read_rows(table: Any) -> dict[str, Meaning]:
             "the path of a CSV file."
         )
     heads = [str(head).strip() for head in columns]
+    return _read_rows(heads, zip(*(table[head] for head in columns), strict=True))
+
+
+def _read_rows(heads: list[str], rows: Iterable[Sequence[Any]]) -> dict[str, Meaning]:
     place = {part: _place(heads, part, known) for part, known in HEADS.items()}
     if place["column"] is None or all(place[part] is None for part in PARTS):
         raise ValueError(
@@ -166,7 +223,7 @@ def _read_rows(table: Any) -> dict[str, Meaning]:
             "more of 'meaning', 'unit' and 'categories'."
         )
     found: dict[str, Meaning] = {}
-    for row in zip(*(table[head] for head in columns), strict=True):
+    for row in rows:
         cells = {p: "" if at is None else _cell(row[at]) for p, at in place.items()}
         name = cells.pop("column")
         if not name:

@@ -43,11 +43,13 @@ DATES = Scale()
 def days_of_text(text: str) -> float | None:
     """Return the day of a date as ISO 8601 or dd.mm.yyyy write it, perhaps with a time of day.
 
-    Dates with slashes are not read: they may be of either order.
+    Dates with slashes are not read: they may be of either order. "NaT" is pandas' word for none.
 
     >>> days_of_text("1970-02-01"), days_of_text("01.02.1970"), days_of_text("1/2/1970")
     (31.0, 31.0, None)
     """
+    if text.strip() == "NaT":
+        return math.nan
     day_first = _DAY_FIRST.fullmatch(text.strip())
     if day_first:
         day, month, year, rest = day_first.groups()
@@ -56,9 +58,10 @@ def days_of_text(text: str) -> float | None:
         found = datetime.datetime.fromisoformat(text.strip())
     except ValueError:
         return None
-    if found.tzinfo is not None:
-        found = found.astimezone(datetime.UTC).replace(tzinfo=None)
-    return (found - datetime.datetime(1970, 1, 1)) / datetime.timedelta(days=1)
+    # Subtracted as a duration: at the ends of the calendar there is no such time in UTC.
+    offset = found.utcoffset() or datetime.timedelta(0)
+    since = found.replace(tzinfo=None) - datetime.datetime(1970, 1, 1) - offset
+    return since / datetime.timedelta(days=1)
 
 
 def days_of_texts(texts: npt.NDArray[np.object_]) -> Floats | None:
@@ -69,7 +72,8 @@ def days_of_texts(texts: npt.NDArray[np.object_]) -> Floats | None:
             days[text] = days_of_text(text)
             if days[text] is None:
                 return None
-    if len(days) == 1:  # nothing tells that these would be dates
+    known = [day for day in days.values() if day is not None and not math.isnan(day)]
+    if not known:  # nothing tells that these would be dates
         return None
     return np.array([days[text] for text in texts.tolist()], dtype=np.float64)
 

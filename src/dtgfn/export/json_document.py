@@ -18,7 +18,9 @@ A NODE has ``rows`` (weighted training rows), ``counts`` (those of each class) a
     {"column": 2, "present": true}      the cell is not missing
 
 "has_missing" tells whether training had missing cells, "named" whether columns have names of their
-own and are to be matched by them. The prediction is the weighted average of the trees' values, to
+own and are to be matched by them. A column of numbers may have a "scale": the levels of an ordered
+category, whose ranks from 0 are its numbers, or an empty list for dates, which are days since
+1970-01-01 (UTC). The prediction is the weighted average of the trees' values, to
 the power of "sharpness" (1 if it is left out) and divided by its sum over classes. Of a regression
 "classes" is null, ``value`` is a list of one number, and instead of ``counts`` there is ``spread``,
 the standard deviation of a new row's number.
@@ -67,6 +69,7 @@ def to_json(chosen: TreeSet, indent: int | None = 1) -> str:
             "kind": spec.kind,
             "categories": list(spec.categories),
             "has_missing": spec.has_missing,
+            **({} if spec.scale is None else {"scale": list(spec.scale.levels)}),
         }
         for spec in chosen.binner.columns
     ]

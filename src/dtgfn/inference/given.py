@@ -163,12 +163,13 @@ def keep_demands(part: Part, state: Conditioning, rows: Rows, binner: Binner) ->
     given = state.run.column, rows, state.score, n_thresholds
     kept = np.flatnonzero(kept_demands(part.trees, demands, *given))
     n_trees = len(part.trees)
-    if kept.size < FEWEST_KEPT:
+    if kept.size < min(FEWEST_KEPT, n_trees):
         raise ValueError(
             f"given is kept by {kept.size} of {n_trees} drawn trees only, too few to tell more; "
             f"give n_trees={n_trees * FEWEST_KEPT} or more, or demand less."
         )
     share = kept.size / n_trees
+    likely = (kept.size + 1) / (n_trees + 2)  # where all are kept, the next one might not be
     best = kept[np.argmax(part.log_reward[kept])]
     chosen = state.rng.choice(kept, n_trees)
     less = replace(
@@ -176,7 +177,7 @@ def keep_demands(part: Part, state: Conditioning, rows: Rows, binner: Binner) ->
         trees=part.trees[chosen],
         log_reward=part.log_reward[chosen],
         log_z=part.log_z + math.log(share),
-        variance=part.variance + (1 - share) / kept.size,
+        variance=part.variance + (1 - likely) / kept.size,
     )
     if kept_demands(part.best, demands, *given)[0]:
         return less
@@ -212,11 +213,11 @@ def infer_place(state: Conditioning, rows: Rows, place: Place) -> Part:
         return Part(several, rewards, log_z, 0.0, leaf, value, log_z)
     if demand is None:
         return as_part(state.infer(rows, levels), state.run.n_trees, state.rng, place)
-    cuts = list(distinct_cuts(rows, demand.features, demand.cut))
+    cuts = possible_cuts(rows, state.demands, place)
     if not cuts:
         raise ValueError(
             f"given demands {demand.words!r} at {place_name(place)}, but it parts no training rows "
-            "there; give another cut or place."
+            f"there{further_down(state.demands, place)}; give another cut or place."
         )
     kept = shortlist(state, rows, cuts, levels)
     state.n_left += 2 * (len(kept) - 1)
@@ -268,6 +269,33 @@ def distinct_cuts(rows: Rows, features: tuple[int, ...], cut: int | None) -> Ite
         for left, rules in found.values()
         if cut is None or (features[0], cut) in rules
     )
+
+
+def possible_cuts(rows: Rows, demands: Demands, place: Place) -> list[Cut]:
+    """Cuts that may stand at a place where a split is demanded, with all that is demanded below."""
+    demand = demands.at[place]
+    return [
+        cut
+        for cut in distinct_cuts(rows, demand.features, demand.cut)
+        if all(
+            can_stand(side, demands, (*place, turn))
+            for turn, side in enumerate(sides_of(rows, cut))
+        )
+    ]
+
+
+def can_stand(rows: Rows, demands: Demands, place: Place) -> bool:
+    """Whether some tree on these rows keeps the demands from a place on."""
+    demand = demands.at.get(place)
+    if demand is None or not demand.features:
+        return True
+    return bool(possible_cuts(rows, demands, place))
+
+
+def further_down(demands: Demands, place: Place) -> str:
+    """Tell that a split may be ruled out by what is demanded below it."""
+    below = any(d.features for at, d in demands.at.items() if at[:-1] == place and at)
+    return " with what is demanded below" if below else ""
 
 
 def shortlist(state: Conditioning, rows: Rows, cuts: list[Cut], levels: int) -> list[Cut]:

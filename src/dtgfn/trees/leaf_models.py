@@ -7,7 +7,8 @@ weight x target and weight x target^2. Five compiled functions say the rest:
 - ``add_row(sums, target, weight, leaf)`` adds a row to sums [K];
 - ``log_marginal(sums, leaf)`` is log m, the log marginal likelihood of the leaf's rows;
 - ``log_partition_bound(sums, leaf)`` is at least the sum of log m over the parts of any partition
-  of the rows (docs/ceilings.md has the proofs); inf where nothing is known;
+  of the rows (docs/ceilings.md has the proofs), also where the sums are rounded to single
+  precision; inf where nothing is known;
 - ``write_outputs(sums, leaf, out)`` writes what the leaf predicts [J];
 - ``row_mass(sums, leaf)`` is the weight of the rows.
 
@@ -34,6 +35,8 @@ from dtgfn._support.compiled import INNER, njit
 from dtgfn.data.targets import MAX_CLASSES
 
 MOST_TABULATED = 10_000_000
+# Bounds are asked for of sums in single precision: what rounding these changes, and the largest.
+SINGLE, MOST_SINGLE = 1.2e-7, 3e38
 
 
 class LeafModel(Protocol):
@@ -241,8 +244,11 @@ def _normal_bound(sums: Floats, leaf: NormalTerms) -> float:
         value = leaf.gammas[int(n)]
     else:
         value = math.lgamma(leaf.shape + 0.5 * n) - math.lgamma(leaf.shape)
-    squares = leaf.strength / (leaf.strength + n) * max(sums[2], 0.0)
+    # What single precision cannot hold is not above its largest number: fewer squares bound, too.
+    squares = leaf.strength / (leaf.strength + n) * min(max(sums[2], 0.0), MOST_SINGLE)
     value -= 0.5 * n * math.log(leaf.spread) + leaf.shape * math.log1p(0.5 * squares / leaf.spread)
+    of_row = abs(math.log(leaf.shape + 0.5 * n)) + abs(math.log(leaf.spread)) + abs(leaf.unit)
+    value += SINGLE * (n * of_row + leaf.shape + 1.0)
     return value - 0.5 * math.log1p(n / leaf.strength) - n * leaf.unit
 
 

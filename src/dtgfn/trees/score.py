@@ -7,7 +7,7 @@ With a tree's leaves l, the leaf model's sums over their training rows and the s
 where m is the leaf model's marginal likelihood (``leaves.py``; of class counts n it is
 ln B(n + a) - ln B(a)).
 The prior enters as one number per node, so that every engine can apply it locally; at max_depth a
-stop is forced and costs nothing.
+stop is forced and costs nothing, unless a prior of one's own says so.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ class StructurePrior(Protocol):
     """A prior over structures of one's own; given as ``split_penalty``.
 
     If it also has ``uniform_rules = True``, a split pays log(varying features) + log(valid cuts) on
-    top, and a node that cannot split stops for nothing, as under "bcart".
+    top, and a node that cannot split (max_depth, or no valid cut) stops for nothing, as under
+    "bcart". Without it every stop costs what ``node_terms`` says, the forced ones at max_depth too.
     """
 
     def node_terms(self, max_depth: int) -> tuple[Floats, Floats]:
@@ -124,7 +125,9 @@ class DepthPrior:
             raise ValueError(
                 f"The prior was made for max_depth={len(self.log_stop) - 1}, not {max_depth}."
             )
-        stop = (*self.log_stop[:max_depth], self.log_stop[-1])
+        # Under uniform rules what cannot be split stops for nothing.
+        last = 0.0 if self.uniform_rules else self.log_stop[-1]
+        stop = (*self.log_stop[:max_depth], last)
         return np.array(stop), np.array(self.log_split[: max_depth + 1])
 
 

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 from enumeration import Case, Enumeration
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from keyword_engines import infer_exact
 from sklearn.datasets import load_breast_cancer
@@ -17,7 +17,7 @@ from thoroughness import examples
 import dtgfn
 from dtgfn.engines.exact.interval import bound_problem, evidence_interval
 from dtgfn.engines.rowsets.problem import make_problem
-from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf, fit_normal
 from dtgfn.trees.score import Rows, Score, make_score
 
 PENALTIES = (0.0, 1.3, "mdl", "paper", "bcart")
@@ -75,6 +75,51 @@ def test_log_z_is_in_the_interval_which_shrinks_with_work_and_closes(seed):
         assert found.upper - 1e-9 <= before[1]
         before = found.lower, found.upper
     assert before[0] == pytest.approx(before[1], rel=1e-8, abs=1e-8)
+
+
+ODD_WEIGHTS = ((1e-9, 1000.0), (1e-9, 1.0, 1e5), (1e-300, 1.0), (1e-12,), (3e4,))
+
+
+def odd_problem(seed: int) -> tuple[Rows, Score]:
+    """Return a table whose weights, numbers or penalty are far from one."""
+    rng = np.random.default_rng(seed)
+    n_rows, n_features, n_thresholds = int(rng.choice([2, 5, 30, 200])), 3, 6
+    codes = rng.integers(0, n_thresholds + 1, (n_rows, n_features)).astype(np.uint16)
+    clear = codes[:, -1] > 2
+    weight = rng.choice(ODD_WEIGHTS[int(rng.integers(len(ODD_WEIGHTS)))], n_rows)
+    if seed % 2:
+        target = clear + 1e9 + rng.normal(size=n_rows) * rng.choice([0.0, 0.1])
+        target[0] += rng.choice([0.0, 1e6])
+        leaf = fit_normal(NormalLeaf(), target, weight)
+        target = (target - leaf.location) / leaf.scale
+    else:
+        noisy = rng.random(n_rows) < rng.choice([0.0, 0.3])
+        target = np.where(noisy, rng.integers(0, 3, n_rows), clear).astype(np.int32)
+        leaf = DirichletLeaf(3, float(rng.choice([0.02, 0.1, 2.0])))
+    score = make_score(
+        leaf,
+        n_features=n_features,
+        n_thresholds=n_thresholds,
+        max_depth=int(rng.integers(0, 5 if n_rows < 100 else 4)),
+        split_penalty=(0.0, "mdl", "bcart", 50.0, 800.0, 1e6)[int(rng.integers(6))],
+        temperature=float(rng.choice([0.05, 1.0, 1.0, 100.0])),
+    )
+    return Rows(codes, target, weight), score
+
+
+@examples(60)
+@given(st.integers(0, 10**6))
+# Shares of the gap that underflow; a row too light for the count of those like it; 1e-300 of one.
+@example(36)
+@example(54)
+@example(74)
+def test_log_z_is_in_the_interval_where_numbers_are_odd(seed):
+    rows, score = odd_problem(seed)
+    truth = true_log_z(rows, score)
+    for most in (1, 5, 25, None):
+        found = evidence_interval(rows, score, time_budget=None, most_sub_problems=most, n_jobs=1)
+        assert found.lower <= truth <= found.upper
+    assert found.width <= 1e-6 * max(1.0, abs(truth))
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.7, "mdl", "paper"])

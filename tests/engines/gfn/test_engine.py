@@ -17,6 +17,7 @@ from dtgfn import DTGFNClassifier
 from dtgfn.diagnostics import UntrustworthyFit
 from dtgfn.engines.gfn.callbacks import Callback
 from dtgfn.engines.gfn.objectives import OBJECTIVES, SHAPES
+from dtgfn.leaves import NormalLeaf
 from dtgfn.posterior.tree_posterior import TreePosterior
 from dtgfn.trees.batch import canonical_keys
 from dtgfn.trees.score import log_reward
@@ -125,6 +126,27 @@ def test_every_objective_and_loss_gives_a_weighted_posterior(objective, loss):
     assert best == pytest.approx(posterior.best_log_reward)
     # Only remembered flows can be looked at or not.
     assert ("open" in posterior.diagnostics) == (objective == "db")
+
+
+@pytest.mark.parametrize("order", ["fixed", "free"])
+def test_an_evidence_that_misses_trees_is_never_certain(order):
+    """Draws that are all alike say nothing of what nobody has looked at."""
+    rng = np.random.default_rng(3)
+    X, weight = rng.normal(size=(40, 4)), rng.choice([1e-9, 1000.0], 40)
+    y = 5.0 * (X[:, 3] > 0) + 0.3 * rng.normal(size=40)
+    how = {"leaf": NormalLeaf(), "sample_weight": weight, "max_depth": 4, "n_thresholds": 9}
+    how |= {"random_state": 0, "n_jobs": 1, "time_budget": None}
+    options = {"leaf_order": "free", "objective": "tb", "hidden": (8,)} if order == "free" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrustworthyFit)
+        sampled = dtgfn.infer(X, y, n_steps=2, n_trees=50, **how, **options)
+    truth = dtgfn.infer(X, y, engine="exact", n_trees=1, **how).log_evidence
+    assert not sampled.solution.sampler.exact
+    assert sampled.log_evidence_error > 1e-4
+    best = sampled.best_log_reward / sampled.score.temperature
+    assert sampled.log_evidence >= best - 1e-9 * abs(best)
+    if order == "fixed":
+        assert abs(sampled.log_evidence - truth) <= 3 * sampled.log_evidence_error
 
 
 def test_a_finished_run_is_the_exact_posterior():

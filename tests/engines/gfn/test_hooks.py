@@ -318,13 +318,14 @@ def test_a_rule_is_told_the_path():
 class Geometric:
     """A split at depth k is taken with 1 / (k + 3), its rule is one of all."""
 
-    def __init__(self, uniform_rules=False) -> None:
+    def __init__(self, uniform_rules=False, last_stop=0.0) -> None:
         self.uniform_rules = uniform_rules
+        self.last_stop = last_stop
 
     def node_terms(self, max_depth):
         p = 1 / (3 + np.arange(max_depth + 1.0))
         stop = np.log1p(-p)
-        stop[max_depth] = 0.0
+        stop[max_depth] = self.last_stop
         return stop, np.log(p) - (0.0 if self.uniform_rules else math.log(30))
 
 
@@ -334,7 +335,8 @@ def own_log_reward(every: Enumeration, tree, prior: Geometric) -> float:
     def walk(tree, rows, depth):
         valid = every.valid_splits(rows)
         if not tree:
-            forced = prior.uniform_rules and not valid
+            last = depth == every.case.max_depth
+            forced = prior.uniform_rules and (last or not valid)
             return every.log_marginal(rows) + (0.0 if forced else stop[depth])
         left, right = every.sides(rows, tree[0], tree[1])
         rules = 0.0
@@ -358,8 +360,9 @@ ENGINES = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("uniform_rules", [False, True])
-def test_a_prior_of_ones_own_is_that_of_every_engine(engine, uniform_rules):
-    prior = Geometric(uniform_rules)
+@pytest.mark.parametrize("last_stop", [0.0, -1.5])  # what a stop costs where no split is allowed
+def test_a_prior_of_ones_own_is_that_of_every_engine(engine, uniform_rules, last_stop):
+    prior = Geometric(uniform_rules, last_stop)
     options = {"engine": engine, "n_steps": 40, **ENGINES[engine]}
     if engine in ("exact", "smc"):
         options.pop("n_steps")

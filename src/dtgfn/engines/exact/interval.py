@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaln
 
 from dtgfn._support import clock
 from dtgfn._support.checks import check_run
@@ -19,9 +20,11 @@ from dtgfn._support.parallel import Threads, count_threads
 from dtgfn.engines.rowsets.partial.bounds import Bounds, bound_graph, look_at, widest
 from dtgfn.engines.rowsets.partial.graph import PartialGraph, limits_for
 from dtgfn.engines.rowsets.problem import Problem, make_problem
+from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import Rows, Score
 
 CLOSED = 1e-9  # of log Z, relative: bounds as near as this are equal but for rounding
+EPSILON = 4.0 * float(np.finfo(np.float64).eps)  # of a few operations in double precision
 FEWEST = 8  # row sets that are looked at before bounds are updated
 ROUND_SHARE = 0.2  # of the time left, that a round should take at most
 
@@ -33,7 +36,8 @@ class EvidenceInterval:
     Attributes
     ----------
     lower, upper : float
-        log Z is not below or above; ``upper`` is inf where nothing is known of a leaf model.
+        log Z is not below or above; ``upper`` is inf where nothing is known of a leaf model. Both
+        allow for rounding.
     sub_problems : int
         Row sets that were looked at.
     seconds : float
@@ -118,10 +122,10 @@ def bound_problem(
     most_sub_problems: int | None = None,
 ) -> EvidenceInterval:
     """Bound log Z of a problem in the time and memory that is given."""
-    begun = clock.monotonic()
+    begun, rounded = clock.monotonic(), rounding(problem)
     best = EvidenceInterval(-np.inf, np.inf, 0, 0.0)
     for graph, bounds in narrowing(problem, seconds, memory, n_jobs, most_sub_problems):
-        slack = CLOSED * max(1.0, abs(bounds.floor))
+        slack = CLOSED * max(1.0, abs(bounds.floor)) + rounded
         n_known = sum(int(np.isfinite(level.flow[: len(level)]).sum()) for level in graph.levels)
         best = EvidenceInterval(
             max(best.lower, bounds.floor - slack),
@@ -130,6 +134,24 @@ def bound_problem(
             clock.monotonic() - begun,
         )
     return best
+
+
+def rounding(problem: Problem) -> float:
+    """Nats by which double precision may be wrong: much only where weights are huge.
+
+    Log gammas cancel where leaves are pure; of numbers, a leaf's squares are what is left of those
+    of all rows.
+    """
+    leaf, total = problem.score.leaf, problem.loops.sums.sum(axis=0)
+    most = 0.0
+    if isinstance(leaf, DirichletLeaf):
+        rows = float(total.sum()) + leaf.n_classes * leaf.concentration
+        most = leaf.n_classes * abs(float(gammaln(rows)))
+    elif isinstance(leaf, NormalLeaf):
+        shape = leaf.shape + 0.5 * float(total[0])
+        squares = float(np.log1p(EPSILON * float(total[2]) / leaf.spread))
+        most = shape + shape * squares / EPSILON + abs(float(gammaln(shape)))
+    return EPSILON * most / problem.score.temperature
 
 
 def narrowing(

@@ -53,6 +53,8 @@ ENDS = ("finished", "plateau")  # of training that did not have to be broken off
 TRAINED, DRAWN = 0.75, 0.95  # shares of the time after which training and drawing are to be done
 LEAST_DRAWING = 0.3  # seconds for drawing trees, whatever came before took
 INTERRUPTED = 0.5  # seconds for drawing trees once the user wants it to end
+# Times that row sets nobody has looked at may turn out to be worth what a network took them for.
+UNDERRATED, LEAST_UNSEEN = 10.0, 1e-300
 SETTLED = 0.1  # nats
 
 
@@ -375,6 +377,7 @@ def draw_posterior(
     if not sampler.exact and (policy.state is None or policy.state.settings.allowed is None):
         given = (draws, log_weight, rows, score, run, known)
         ruling = hold_against_sums(*given, allowance.last_word())
+    error = math.hypot(error, unseen_error(sampler, n_drawn, ceiling - log_evidence))
     diagnostics = {
         # Of few trees the mean may be above log Z by chance, and so above its ceiling.
         "elbo": min(float(log_weight.mean()), log_evidence),
@@ -411,6 +414,22 @@ def draw_posterior(
         diagnostics=diagnostics,
         history=training.history,
     )
+
+
+def unseen_error(sampler: Sampler | FixedPolicy, n_drawn: int, room: float) -> float:
+    """Error of log Z that draws cannot show, as they are of what is known; 0 if all is summed.
+
+    ``room`` are the nats that are left below a proven ceiling.
+    """
+    if sampler.exact:
+        return 0.0
+    # Where nothing is remembered, one draw more might have been of something new.
+    known = sampler.diagnostics()
+    unseen = max(known.get("open", 1.0 / n_drawn), LEAST_UNSEEN)
+    nats = math.log(UNDERRATED)
+    if known.get("early"):  # a network that is hardly trained says nothing
+        nats = max(nats, cast("FixedPolicy", sampler).risen())
+    return min(float(np.logaddexp(0.0, math.log(unseen) + nats)), max(room, 0.0))
 
 
 def hold_against_sums(

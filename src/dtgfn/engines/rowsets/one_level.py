@@ -142,6 +142,7 @@ def _list_cuts_by_formula(
                 value = log_marginal(left, leaf)
                 value += log_marginal(right, leaf)
                 cuts.weight[n_cuts] = (value - rules) / loops.temperature + loops.log_split[depth]
+                cuts.weight[n_cuts] += 2.0 * loops.log_stop[depth + 1]  # of both leaves
                 if with_means:
                     write_outputs(left, leaf, cuts.mean_left[n_cuts])
                     write_outputs(right, leaf, cuts.mean_right[n_cuts])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -226,7 +227,7 @@ def make_leaf_table(sums: Floats, score: Score) -> tuple[LeafTable, Floats, Int6
     if not np.allclose(units * unit, sums, rtol=1e-12, atol=0):
         return nothing
     totals = units.sum(axis=0)
-    if np.prod(totals + 1) > MAX_TABLE:
+    if np.log1p(totals).sum() > math.log(MAX_TABLE):
         return nothing
     sizes = [int(total) + 1 for total in totals]
     step = np.cumprod([1, *sizes], dtype=np.int64)[:-1]

@@ -181,6 +181,14 @@ class FixedPolicy:
         guessed = guessed and self.flows.step >= GUESSES
         return self.exact or (self.remember and (guessed or self.findings.open_most <= CLOSED))
 
+    def risen(self) -> float:
+        """Nats by which nine of ten row sets rose at most above their look-ahead, once known."""
+        gains = [np.zeros(1)]
+        for level in self.graph.levels[1:]:
+            known = known_nodes(level)
+            gains.append(level.flow[known] - level.lookahead[known])
+        return float(np.quantile(np.concatenate(gains), 0.9))
+
     def diagnostics(self) -> dict[str, float]:
         """How much of the graph is known."""
         numbers = {"nodes": float(self.graph.n_nodes)}

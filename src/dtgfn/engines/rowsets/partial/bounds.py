@@ -33,18 +33,21 @@ from dtgfn.trees.leaf_models import DirichletLeaf
 from dtgfn.trees.score import PenaltyPrior
 
 TINY = 1e-300
+LEAST_SEEN = 1e-30  # weight of a row that the single precision of a cut's sums cannot lose
 
 
 class Neighbours(NamedTuple):
     """What a row more or less can change, in nats; infinite where nothing is known.
 
     least : least weight of a distinct row
+    n_rows : distinct rows in all
     alone : what a row alone in a leaf is worth at most
     concentration, n_classes, temperature : of leaves; the concentration is 0 where weights are not
     whole, and nothing is known of rows that are taken away
     """
 
     least: float
+    n_rows: float
     alone: float
     concentration: float
     n_classes: float
@@ -73,15 +76,15 @@ def neighbours_of(graph: PartialGraph) -> Neighbours:
     """Read off a problem what is known of rows more or less."""
     score, sums = graph.problem.score, graph.problem.loops.sums
     mass = sums.sum(axis=1)
-    least = float(mass.min(initial=math.inf))
+    least, n_rows = float(mass.min(initial=math.inf)), float(len(mass))
     leaf, n_classes = score.leaf, float(score.leaf.n_sums)
     by_penalty = isinstance(score.prior, PenaltyPrior)
-    if not isinstance(leaf, DirichletLeaf) or least <= 0 or not by_penalty:
-        return Neighbours(0.0, 0.0, 0.0, 1.0, float(score.temperature))
+    if not isinstance(leaf, DirichletLeaf) or least < LEAST_SEEN or not by_penalty:
+        return Neighbours(0.0, 0.0, 0.0, 0.0, 1.0, float(score.temperature))
     alone = -math.log(n_classes) / score.temperature if least >= 1 else 0.0
     whole = bool((sums == np.rint(sums)).all())
     concentration = float(leaf.concentration) if whole else 0.0
-    return Neighbours(least, alone, concentration, n_classes, float(score.temperature))
+    return Neighbours(least, n_rows, alone, concentration, n_classes, float(score.temperature))
 
 
 def bound_graph(graph: PartialGraph) -> Bounds:
@@ -148,7 +151,7 @@ def bound_nodes(
             for c in range(sums.shape[1]):
                 total += sums[node, c]
             more, less = costs_of_a_row(total, n_thresholds[node], k, log_split, neighbours)
-            pass_on(at, until, more, less, neighbours.least, cuts, sides)
+            pass_on(at, until, more, less, neighbours, cuts, sides)
         floor = log_add(stop[node], rest[node])
         ceiling = log_add(stop[node], rest_ceiling[node])
         for e in range(at, until):
@@ -172,19 +175,25 @@ def costs_of_a_row(
 
 @njit(**INNER)
 def pass_on(
-    at: int, until: int, more: float, less: float, least: float, cuts: CutTable, sides: Sides
+    at: int,
+    until: int,
+    more: float,
+    less: float,
+    neighbours: Neighbours,
+    cuts: CutTable,
+    sides: Sides,
 ) -> None:
     """Let the sides of each feature's cuts bound each other: left ones grow, right ones shrink."""
     for e in range(at + 1, until):
         if cuts.feature[e] == cuts.feature[e - 1]:
             between = weight_between(e, cuts)
-            up, down = more * math.floor(between / least + 0.01), less * between
+            up, down = more * rows_within(between, neighbours), less * between
             relate(e - 1, 0, e, 0, up, down, sides)
             relate(e, 1, e - 1, 1, up, down, sides)
     for e in range(until - 1, at, -1):
         if cuts.feature[e] == cuts.feature[e - 1]:
             between = weight_between(e, cuts)
-            up, down = more * math.floor(between / least + 0.01), less * between
+            up, down = more * rows_within(between, neighbours), less * between
             relate(e - 1, 0, e, 0, up, down, sides)
             relate(e, 1, e - 1, 1, up, down, sides)
 
@@ -197,6 +206,12 @@ def weight_between(e: int, cuts: CutTable) -> float:
         between += np.float64(cuts.sums[e, 0, c]) - np.float64(cuts.sums[e - 1, 0, c])
         size += np.float64(cuts.sums[e, 0, c])
     return between + ROUNDING * size
+
+
+@njit(**INNER)
+def rows_within(weight: float, neighbours: Neighbours) -> float:
+    """Return the most distinct rows that can have a weight; a whole number may not hold it."""
+    return np.floor(min(weight / neighbours.least + 0.01, neighbours.n_rows))
 
 
 @njit(**INNER)
@@ -280,9 +295,10 @@ def spread_gap(
     low, high = sides.low, sides.high
     gap = np.zeros(n_cuts.max() + 1)
     for node in nodes:
+        at, number, total = start[node], n_cuts[node], 0.0
+        owner[at : at + number] = node  # of all cuts: another way to share may choose other ones
         if share[node] <= 0.0:
             continue
-        at, number, total = start[node], n_cuts[node], 0.0
         for u in range(number):
             e = at + u
             apart = max(high[e, 0] - low[e, 0], 0.0) + max(high[e, 1] - low[e, 1], 0.0)
@@ -297,7 +313,6 @@ def spread_gap(
             continue
         for u in range(number):
             e = at + u
-            owner[e] = node
             of_cut = share[node] * gap[u] / total
             left, right = max(high[e, 0] - low[e, 0], 0.0), max(high[e, 1] - low[e, 1], 0.0)
             of_left = 0.5 if math.isinf(left + right) else left / max(left + right, TINY)
