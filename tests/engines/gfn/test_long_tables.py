@@ -10,7 +10,10 @@ import pytest
 from enumeration import Case, Enumeration, to_batch
 
 from dtgfn._support.parallel import run_at_once
+from dtgfn.data.equal_rows import are_distinct
+from dtgfn.engines.gfn import state as state_room
 from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
+from dtgfn.engines.gfn.state import data_fingerprint
 from dtgfn.engines.rowsets import problem as problem_room
 from dtgfn.engines.rowsets.class_counts import make_class_counts
 from dtgfn.engines.rowsets.graph import make_row_sets
@@ -18,8 +21,9 @@ from dtgfn.engines.rowsets.partial import graph as graph_room
 from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph, limits_for
 from dtgfn.engines.rowsets.partial.saved import graph_arrays, restore_graph
 from dtgfn.engines.rowsets.problem import Problem, make_problem
+from dtgfn.trees import score as score_room
 from dtgfn.trees.leaf_models import DirichletLeaf
-from dtgfn.trees.score import log_reward, merge_rows
+from dtgfn.trees.score import Rows, log_reward, merge_rows
 
 
 def random_case(seed: int, n_rows: int = 150, depth: int = 3) -> Case:
@@ -150,3 +154,29 @@ def test_counts_are_packed_only_where_they_are_whole_and_fit():
     assert make_class_counts(sums, DirichletLeaf(2), wanted=False).packed.size == 0
     assert make_class_counts(0.5 * sums, DirichletLeaf(2), wanted=True).packed.size == 0
     assert make_class_counts(1e12 * sums, DirichletLeaf(2), wanted=True).packed.size == 0
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_rows_are_distinct_where_no_two_are_equal(numbers):
+    rng = np.random.default_rng(0)
+    for n_rows in (1, 50, 400):
+        codes = rng.integers(0, 9, (n_rows, 3)).astype(np.uint16)
+        target = rng.integers(0, 3, n_rows) if numbers else np.zeros(n_rows)
+        n_distinct = len(np.unique(np.column_stack([codes, target]), axis=0))
+        assert are_distinct(codes, target.astype(float)) == (n_distinct == n_rows)
+        assert are_distinct(codes) == (len(np.unique(codes, axis=0)) == n_rows)
+
+
+def test_rows_without_equal_ones_are_not_copied_and_named_whatever_their_order(monkeypatch):
+    for room in (score_room, state_room):
+        monkeypatch.setattr(room, "LONG", 0)
+    codes = np.random.default_rng(0).permutation(200).reshape(-1, 2)
+    case = Case(codes, codes[:, 0] % 2, 2, n_thresholds=250)
+    rows = case.rows
+    assert merge_rows(rows, ordered=False) is rows
+    twice = Rows(*(np.concatenate([a, a]) for a in (rows.codes, rows.target, rows.weight)))
+    assert len(merge_rows(twice, ordered=False).target) == len(rows.target)
+    turned = Rows(rows.codes[::-1].copy(), rows.target[::-1].copy(), rows.weight[::-1].copy())
+    assert data_fingerprint(turned, case.score) == data_fingerprint(rows, case.score)
+    other = Rows(rows.codes, 1 - rows.target, rows.weight)
+    assert data_fingerprint(other, case.score) != data_fingerprint(rows, case.score)
