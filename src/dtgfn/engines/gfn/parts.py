@@ -9,13 +9,13 @@ part decides only where is looked next: flows, weights and bounds are of all row
 
 from __future__ import annotations
 
-import math
 from typing import cast
 
 import numpy as np
 
 from dtgfn._support import clock
 from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
+from dtgfn.engines.gfn.fixed.paths import follow_trees
 from dtgfn.engines.gfn.making import Maker
 from dtgfn.engines.gfn.trainer import train
 from dtgfn.engines.rowsets.problem import LONG
@@ -23,9 +23,9 @@ from dtgfn.trees.batch import TreeBatch, canonical_keys, stack_trees
 from dtgfn.trees.score import Rows
 
 GROWTH = 5
-PART_OF_TIME = 0.4  # of what is left, for each part and for following its trees
+PART_OF_TIME = 0.3  # of what is left, for each part and for following its trees
 FOLLOWED = 60  # trees of a part, the best of them first
-AT_ONCE = 10
+AT_ONCE = 4
 
 
 def part_sizes(n_rows: int) -> list[int]:
@@ -86,10 +86,8 @@ def best_trees(sampler: FixedSampler, replayed: TreeBatch, best: TreeBatch | Non
 
 def follow(sampler: FixedSampler, trees: TreeBatch, deadline: float) -> None:
     """Follow trees as long as there is time, so that what they pass is known."""
-    rng, sampler.deadline = np.random.default_rng(0), deadline
     for first in range(0, len(trees), AT_ONCE):
         if clock.monotonic() > deadline:
             break
-        sampler.retrace(trees[first : first + AT_ONCE], rng)
+        follow_trees(sampler.flows, trees[first : first + AT_ONCE], deadline, keep=True)
     sampler.finish()
-    sampler.deadline = math.inf
