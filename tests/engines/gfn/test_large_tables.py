@@ -9,12 +9,11 @@ import sys
 import numpy as np
 import pytest
 from clocks import tick
-from enumeration import Case, Enumeration, to_batch
+from enumeration import Case, Enumeration
 
 from dtgfn._support.clock import monotonic
 from dtgfn._support.parallel import run_at_once
 from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
-from dtgfn.engines.gfn.fixed.paths import follow_trees
 from dtgfn.engines.rowsets import ranking
 from dtgfn.engines.rowsets.graph import RowSets, expand, root_row_set
 from dtgfn.engines.rowsets.partial.graph import ALL_KEPT, Limits, limits_for
@@ -266,22 +265,3 @@ def test_fits_within_two_gigabytes_of_address_space(shape):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[1] in ("time", "memory", "finished", "plateau")
-
-
-@pytest.mark.parametrize("rebuilt", [False, True])
-def test_followed_trees_count_though_their_cuts_were_of_the_rest(rebuilt):
-    """A cut that is worth nothing at a glance is kept, and what is known behind it counts."""
-    truth = Enumeration(CASE)
-    limits = Limits(kept_cuts=1, linked=False, rebuilt=rebuilt)
-    sampler = make(CASE, 1, n_scouts=0, limits=limits)
-    best = to_batch([max(truth.trees, key=truth.log_reward)])
-    some = to_batch(truth.trees[:: len(truth.trees) // 5])
-    for trees in (some, best):  # those that are known stay so
-        follow_trees(sampler.flows, trees, keep=True)
-        sampler.finish()
-        assert sampler.bounds()[0] <= truth.log_z + 1e-6
-    assert sampler.best_log_mass >= truth.best_log_mass - 1e-5
-    assert sampler.graph.levels[0].n_cuts[0] > 1
-    assert sampler.log_prob(best)[0] > -math.inf
-    every = sampler.log_prob(to_batch(truth.trees))
-    assert float(np.exp(every).sum()) == pytest.approx(1.0, abs=1e-5)

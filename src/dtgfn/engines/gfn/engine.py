@@ -43,7 +43,6 @@ from dtgfn.trees.score import Rows, Score, merge_rows
 if TYPE_CHECKING:
     from dtgfn.engines.gfn.draws import Draws
     from dtgfn.engines.gfn.fixed.fixed_policy import FixedPolicy
-    from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
     from dtgfn.engines.gfn.fixed.policies import Policy
     from dtgfn.engines.gfn.sampler import Sampler
     from dtgfn.engines.gfn.state import TrainState
@@ -314,7 +313,6 @@ def begin(
     Compiling does not count.
     """
     from dtgfn.engines.gfn.making import Maker
-    from dtgfn.engines.gfn.parts import look_on_parts
     from dtgfn.engines.gfn.state import start_state, warm_start
 
     given, settings = options.policy, options.settings
@@ -340,24 +338,10 @@ def begin(
     sampler = maker.sampler(rows, problem, seeds[0])
     run.progress(PREPARING, 1.0)
     state = None
-    if looks_on_parts(sampler, run, options):
-        until = allowance.deadline(TRAINED)
-        look_on_parts(maker, cast("FixedSampler", sampler), merged, seeds[1], until)
     if options.warm_start is not None:
         state = start_state(sampler, score, settings, seeds[1])
         warm_start(state, before, options.warm_start, run.time_budget)
     return sampler, state
-
-
-def looks_on_parts(sampler: Sampler, run: Run, options: GfnOptions) -> bool:
-    """Whether a fit begins on parts of the rows: where the table is long, and time counts.
-
-    What is to end exactly as another run would, or has begun elsewhere, does not.
-    """
-    alone = options.warm_start is None and options.checkpoint is None
-    timed = run.time_budget is not None and options.settings.n_steps is None
-    remembers = options.settings.leaf_order == "fixed" and options.settings.remembers
-    return alone and timed and remembers and cast("FixedSampler", sampler).graph.limits.rebuilt
 
 
 def seconds_until(deadline: float) -> float | None:

@@ -158,13 +158,10 @@ def affordable_nodes(
     return np.delete(nodes, rng.permutation(new)[int(most_new) :])
 
 
-def follow_trees(
-    flows: FlowEstimates, trees: TreeBatch, deadline: float = math.inf, keep: bool = False
-) -> Paths:
+def follow_trees(flows: FlowEstimates, trees: TreeBatch, deadline: float = math.inf) -> Paths:
     """Return the paths of given trees (or trunks); what lies on them becomes known.
 
-    With a ``deadline``, only as long as there is time and memory: where not, paths end. ``keep``:
-    nodes keep the cuts on the paths, so that what lies behind them counts; flows must be updated.
+    With a ``deadline``, only as long as there is time and memory: where not, paths end.
     """
     graph = flows.graph
     tree, slot = np.arange(len(trees)), np.zeros(len(trees), np.int64)
@@ -174,8 +171,6 @@ def follow_trees(
         flows.expand_in_time(depth, np.unique(node), deadline)
         here = Visits(tree, slot, node, np.zeros(0, np.int64))
         cut = cuts_of_trees(graph, depth, trees, here)
-        if keep and keep_cuts(graph, depth, node, cut):
-            cut = cuts_of_trees(graph, depth, trees, here)
         cut[np.isnan(graph.levels[depth].flow[node])] = UNSEEN
         visits.append(Visits(tree, slot, node, cut))
         splits = cut >= 0
@@ -186,17 +181,6 @@ def follow_trees(
     flows.expand_in_time(graph.n_upper, np.unique(node), deadline)
     visits.append(Visits(tree, slot, node, np.full(node.size, -1)))
     return weigh(graph, trees, visits)
-
-
-def keep_cuts(graph: PartialGraph, depth: int, nodes: Int64s, cuts: Int64s) -> bool:
-    """Let nodes [V] keep those of the cuts [V] that were drawn of the rest; tell whether any."""
-    level = graph.levels[depth]
-    kept = (cuts >= level.start[nodes]) & (cuts < level.start[nodes] + level.n_cuts[nodes])
-    missing = (cuts >= 0) & ~kept
-    for node in np.unique(nodes[missing]).tolist():
-        here = np.unique(cuts[missing & (nodes == node)])
-        graph.keep(depth, node, np.stack([level.cuts.feature[here], level.cuts.low[here]], axis=1))
-    return bool(missing.any())
 
 
 def cuts_of_trees(graph: PartialGraph, depth: int, trees: TreeBatch, here: Visits) -> Int64s:

@@ -313,9 +313,6 @@ class PartialGraph:
         if most is None or (found >= 0).all():
             return found
         old, n_old = int(level.start[node]), int(level.n_cuts[node])
-        entered = old + np.flatnonzero((level.cuts.child[old : old + n_old] >= 0).any(axis=1))
-        there = np.stack([level.cuts.feature[entered], level.cuts.low[entered]], axis=1)
-        wanted = np.unique(np.concatenate([wanted, there]), axis=0)
         reserve_cuts(level, level.n_listed + most + len(wanted))
         level.start[node] = level.n_listed
         nodes = np.array([node])
