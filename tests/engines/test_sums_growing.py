@@ -115,3 +115,22 @@ def test_a_fit_that_had_no_time_for_all_rows_says_so(monkeypatch):
     told = model.posterior_.diagnostics
     assert told["rows_of_draws"] < len(model.posterior_.rows.codes)
     assert model.predict(rows.codes[:3]).shape == (3,)
+
+
+def test_chains_stay_on_a_part_that_time_did_not_allow_a_sweep_on(monkeypatch):
+    """What a sweep costs is not known there, so nobody can tell that more rows are affordable."""
+    second_per_piece(monkeypatch, engine)
+    monkeypatch.setattr("dtgfn.engines.sums.chain.ChunkSize.adapt", lambda *_: None)  # a tree each
+    told = infer("numbers", {"time_budget": 12.0, "n_jobs": 1}, n_chains=1, n_summed=20)
+    assert told.diagnostics["rows_of_draws"] == 250
+    assert told.diagnostics["sweeps_on_parts"] == [{"n_rows": 250, "sweeps": [0]}]
+    assert told.n_draws >= 1
+
+
+def test_many_classes_begin_on_fewer_rows(monkeypatch):
+    monkeypatch.setattr(growing, "FEWEST_OF_MANY", 100)
+    monkeypatch.setattr(growing, "MANY_SUMS", 3)
+    monkeypatch.setattr(growing, "FEWEST_ROWS", 10**9)
+    assert part_sizes(N_ROWS) == []
+    told = infer("three classes", n_sweeps=2, n_chains=1).diagnostics
+    assert [part["n_rows"] for part in told["sweeps_on_parts"]] == [250, 1000]

@@ -11,7 +11,7 @@ import pytest
 from dtgfn import BudgetExceeded, DTGFNClassifier, DTGFNRegressor
 from dtgfn.engines import Run, find_engine
 from dtgfn.engines.smc.engine import SmcEngine, SmcOptions
-from dtgfn.inference import bagging
+from dtgfn.inference import bagging, resampling
 from dtgfn.inference.bagging import infer_bagged, out_of_bag
 from dtgfn.inference.resampling import BagOptions
 from dtgfn.trees.leaf_models import DirichletLeaf
@@ -26,6 +26,22 @@ OPTIONS = {
     "mcmc": {"n_chains": 1, "n_steps": 300},
     "exact": {},
 }
+
+
+def test_bags_of_a_long_table_draw_their_rows_when_they_begin(monkeypatch):
+    monkeypatch.setattr(resampling, "MOST_AHEAD", 0)
+    given = {"inference": "exact", "ensemble": "bags", "options": {"n_bags": 7}}
+    one, four = (
+        DTGFNClassifier(n_jobs=n, time_budget=None, **given, **SMALL).fit(X, Y > 0).posterior_
+        for n in (1, 4)
+    )
+    copies = one.solution.copies
+    np.testing.assert_array_equal(copies, four.solution.copies)
+    np.testing.assert_array_equal(one.trees.feature, four.trees.feature)
+    assert copies.dtype == np.uint8
+    assert (copies.sum(axis=1) == len(Y)).all()
+    assert len({bag.tobytes() for bag in copies}) == 7
+    assert out_of_bag(one).score == pytest.approx(one.diagnostics["out_of_bag_log_score"])
 
 
 @pytest.mark.parametrize("engine", OPTIONS)

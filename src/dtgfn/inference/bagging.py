@@ -37,6 +37,7 @@ from dtgfn.inference.resampling import (
     alone,
     bag_rows,
     cheaper_splits,
+    copies_of,
     plan_bags,
 )
 from dtgfn.inference.temperature import LeaveOneOut
@@ -179,8 +180,12 @@ def infer_bagged(
 
 @dataclass(frozen=True)
 class BagTrees:
-    """Trees of a bag, their log R on all rows, what they say of rows it lacks, and the time."""
+    """Trees of a bag, their log R on all rows, what they say of rows it lacks, and the time.
 
+    ``copies`` [n] tells how often each row is in the bag.
+    """
+
+    copies: Copies
     trees: TreeBatch
     log_reward: Floats
     heard: Any
@@ -201,14 +206,15 @@ class BagRuns:
     def infer(self, run: Run, plan: BagPlan) -> BagTrees | BudgetExceeded:
         """Infer the posterior of a plan's only bag; return the refusal of one that gives up."""
         engine, rows, score = self.engine, self.rows, self.score
+        copies = copies_of(plan, rows.weight)
         try:
-            found, features = _infer_bag(engine, rows, score, run, self.options, plan)
+            found, features = _infer_bag(engine, rows, score, run, self.options, plan, copies)
         except BudgetExceeded as refusal:
             return refusal
         trees = _resampled(found, plan.seeds[0], features)
-        heard = make_outside(rows, score, self.n_trees).hear(trees, plan.copies[0])
+        heard = make_outside(rows, score, self.n_trees).hear(trees, copies)
         seconds = float(found.diagnostics.get("seconds", 0.0))
-        return BagTrees(trees, log_reward(trees, self.merged, score), heard, seconds)
+        return BagTrees(copies, trees, log_reward(trees, self.merged, score), heard, seconds)
 
 
 def _infer_elsewhere(
@@ -267,6 +273,7 @@ class Collected:
 
     outside: Outside
     done: list[int] = field(default_factory=list)
+    copies: list[Copies] = field(default_factory=list)
     batches: list[TreeBatch] = field(default_factory=list)
     rewards: list[Floats] = field(default_factory=list)
     refusal: BudgetExceeded | None = None
@@ -297,6 +304,7 @@ class Collected:
         if found is None:
             return
         self.done.append(bag)
+        self.copies.append(found.copies)
         self.batches.append(found.trees)
         self.rewards.append(found.log_reward)
         self.outside.add(found.heard)
@@ -309,12 +317,13 @@ def _infer_bag(
     run: Run,
     options: OptionsT,
     plan: BagPlan,
+    copies: Copies,
 ) -> tuple[TreePosterior, npt.NDArray[np.int64]]:
     """Infer the posterior of a plan's only bag; tell which of the table's features it knows."""
     known = plan.columns[0]
     features = np.flatnonzero(np.isin(run.column, known))
     found = engine.infer(
-        bag_rows(rows, plan.copies[0], features),
+        bag_rows(rows, copies, features),
         cheaper_splits(score, plan.n_varying, known.size),
         replace(
             run,
@@ -363,7 +372,7 @@ def _as_posterior(
         column=run.column,
         n_columns=run.n_columns,
         engine=engine,
-        solution=Bags(trees, rows, score, bag[again], plan.copies[done], sharpness),
+        solution=Bags(trees, rows, score, bag[again], np.stack(collected.copies), sharpness),
         diagnostics={
             "sharpness": sharpness,
             # None if every row is in every bag.

@@ -16,6 +16,8 @@ from dtgfn.engines.contract import Run
 from dtgfn.trees.leaf_models import LeafModel, NormalLeaf
 from dtgfn.trees.score import PenaltyPrior, Rows, Score
 
+MOST_AHEAD = 10_000_000  # rows times bags that are drawn before the first bag: a second
+
 Copies = npt.NDArray[np.integer[Any]]
 
 
@@ -68,7 +70,7 @@ def as_pair(share: Any) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class BagPlan:
-    """Everything that is random about bags, drawn in advance: bags can be run in any order.
+    """Everything that is random about bags, chosen in advance: bags can be run in any order.
 
     Attributes
     ----------
@@ -76,8 +78,11 @@ class BagPlan:
         Columns that vary at all.
     columns : list of int32 [k]
         Columns that each bag knows.
-    copies : uint8 [bags, n]
-        How often each row is in each bag; a wider type where a row is in a bag too often.
+    copies : uint8 [bags, n] or None
+        How often each row is in each bag; a wider type where a row is in a bag too often. None on
+        a long table, where they are drawn when a bag begins (``copies_of``).
+    row_seeds : list of int
+        Seed of each bag's rows, then.
     n_trees : int64 [bags]
         Trees that each bag is to give.
     seeds : list of int
@@ -87,7 +92,8 @@ class BagPlan:
 
     n_varying: int
     columns: list[Int32s]
-    copies: Copies
+    copies: Copies | None
+    row_seeds: list[int]
     n_trees: npt.NDArray[np.int64]
     seeds: list[int]
 
@@ -100,8 +106,16 @@ class BagPlan:
 def alone(plan: BagPlan, bag: int) -> BagPlan:
     """The part of a plan that is of one bag."""
     one = slice(bag, bag + 1)
-    columns, seeds = plan.columns[one], plan.seeds[one]
-    return BagPlan(plan.n_varying, columns, plan.copies[one], plan.n_trees[one], seeds)
+    copies = None if plan.copies is None else plan.copies[one]
+    given = plan.columns[one], copies, plan.row_seeds[one], plan.n_trees[one], plan.seeds[one]
+    return BagPlan(plan.n_varying, *given)
+
+
+def copies_of(plan: BagPlan, weight: Floats) -> Copies:
+    """How often each row [n] of some weight is in a plan's only bag."""
+    if plan.copies is not None:
+        return plan.copies[0]
+    return draw_copies(weight, 1, np.random.default_rng(plan.row_seeds[0]))[0]
 
 
 def plan_bags(rows: Rows, leaf: LeafModel, run: Run, bagging: BagOptions) -> BagPlan:
@@ -110,12 +124,14 @@ def plan_bags(rows: Rows, leaf: LeafModel, run: Run, bagging: BagOptions) -> Bag
     varying = np.unique(run.column[(rows.codes != rows.codes[:1]).any(axis=0)])
     n_bags = min(bagging.n_bags, run.n_trees)
     ends = np.linspace(0, run.n_trees, n_bags + 1).astype(np.int64)
-    copies = draw_copies(rows.weight, n_bags, rng)
+    ahead = n_bags * len(rows.weight) <= MOST_AHEAD
+    copies = draw_copies(rows.weight, n_bags, rng) if ahead else None
+    row_seeds = [0] * n_bags if ahead else rng.integers(2**31, size=n_bags).tolist()
     columns, seeds = [], []
     for _ in range(n_bags):
         columns.append(draw_columns(varying, bagging.shares_for(leaf), rng))
         seeds.append(int(rng.integers(2**31)))
-    return BagPlan(varying.size, columns, copies, ends[1:] - ends[:-1], seeds)
+    return BagPlan(varying.size, columns, copies, row_seeds, ends[1:] - ends[:-1], seeds)
 
 
 def draw_copies(weight: Floats, n_bags: int, rng: np.random.Generator) -> Copies:
@@ -155,7 +171,7 @@ def bag_rows(rows: Rows, copies: Copies, features: npt.NDArray[np.int64]) -> Row
     present = copies > 0
     each = float(rows.weight.sum()) / n_draws_of(rows.weight)
     return Rows(
-        np.ascontiguousarray(rows.codes[present][:, features]),
+        rows.codes[np.flatnonzero(present)[:, None], features],
         rows.target[present],
         copies[present].astype(np.float64) * each,
     )

@@ -117,7 +117,7 @@ def infer_sum_prepared(
         )
         # So that a weight of 2 and a row that is there twice give the same chains; what did not
         # fit into memory merged is not merged again.
-        rows = data.rows if is_mapped(data.rows) else merge_rows(data.rows)
+        rows = data.rows if is_mapped(data.rows) else merge_rows(data.rows, ordered=False)
         has_missing = np.array([feature.has_missing for feature in data.binner.features], bool)
         posterior = infer_sums(rows, data.leaf, max_depth, run, options, has_missing)
     warn_of_chains(posterior, time_budget)

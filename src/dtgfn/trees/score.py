@@ -22,7 +22,7 @@ import numpy as np
 from dtgfn._support.arrays import Codes, Floats, Int32s
 from dtgfn._support.checks import check_integer, check_range
 from dtgfn._support.parallel import run_serial
-from dtgfn.data.equal_rows import distinct_coded
+from dtgfn.data.equal_rows import LONG, are_distinct, distinct_coded
 from dtgfn.trees.batch import (
     MAX_DEPTH,
     TreeBatch,
@@ -59,8 +59,14 @@ class Rows:
             )
 
 
-def merge_rows(rows: Rows) -> Rows:
-    """Merge rows that are equal in codes and target: no tree can tell them apart."""
+def merge_rows(rows: Rows, ordered: bool = True) -> Rows:
+    """Merge rows that are equal in codes and target: no tree can tell them apart.
+
+    They come in ascending order; if that is not asked for (``ordered``), those of a long table of
+    which no two are equal are returned as they are, without a copy.
+    """
+    if not ordered and len(rows.target) >= LONG and are_distinct(rows.codes, rows.target):
+        return rows
     first, member = distinct_coded(rows.codes, rows.target)
     weight = np.zeros(len(first))
     np.add.at(weight, member, rows.weight)

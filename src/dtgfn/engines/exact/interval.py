@@ -8,7 +8,7 @@ as it is given, and is a point once nothing is left.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln
@@ -18,7 +18,7 @@ from dtgfn._support.checks import check_run
 from dtgfn._support.memory import allowed_memory, read_memory_budget
 from dtgfn._support.parallel import Threads, count_threads
 from dtgfn.engines.rowsets.partial.bounds import Bounds, bound_graph, look_at, widest
-from dtgfn.engines.rowsets.partial.graph import PartialGraph, limits_for
+from dtgfn.engines.rowsets.partial.graph import ALL_KEPT, PartialGraph, limits_for
 from dtgfn.engines.rowsets.problem import Problem, make_problem
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import Rows, Score
@@ -166,6 +166,8 @@ def narrowing(
     # With two levels or fewer to sum, one at once leaves something to do bit by bit.
     tails = 2 if problem.score.max_depth > 2 else 1
     limits = limits_for(problem, memory, n_jobs)
+    if problem.max_cuts <= ALL_KEPT:  # what a node does not keep has no neighbours that bound it
+        limits = replace(limits, kept_cuts=None)
     graph = PartialGraph(problem, tails, Threads(n_jobs), limits=limits)
     look_at(graph, 0, np.zeros(1, np.int64))
     n_done, spent = 1, 0.0

@@ -239,7 +239,7 @@ def infer_gfn(
     threads = count_threads(run.n_jobs)
     # The fixed order's network is small: more threads would wait for each other.
     torch_jobs = threads if settings.leaf_order == "free" or settings.device != "cpu" else 1
-    merged = merge_rows(rows)
+    merged = merge_rows(rows, ordered=False)
     fingerprint = name_target(merged, score)
     with torch_threads(torch_jobs):
         seeds = network_seed, train_seed
@@ -284,7 +284,7 @@ def infer_zero_shot(
     )
 
     allowance, rng = Allowance(run.time_budget), np.random.default_rng(run.random_state)
-    merged = merge_rows(rows)
+    merged = merge_rows(rows, ordered=False)
     run.progress(PREPARING, 0.0)
     memory = allowed_memory(options.memory_budget)
     given = (score, run, shared, options.settings.exact_tails, memory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from dtgfn.engines.gfn.hooks import PathNetwork
 from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import Settings
 from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph, limits_for
-from dtgfn.engines.rowsets.problem import Problem, make_problem
+from dtgfn.engines.rowsets.problem import Problem, make_problem, rank_type
 from dtgfn.engines.warm_up import few_cells
 from dtgfn.trees.node_terms import two_rows
 from dtgfn.trees.score import Rows, Score
@@ -36,11 +37,16 @@ class Maker:
     policy: PathNetwork | None = None  # of one's own
     shared: Policy | None = None  # for all tables, that networks of the fixed order begin from
 
-    def problem(self, rows: Rows) -> Problem | None:
-        """Rows as the fixed order wants them; the free order takes them as they are."""
+    def problem(self, rows: Rows, ranked: np.dtype[Any] | None = None) -> Problem | None:
+        """Rows as the fixed order wants them; the free order takes them as they are.
+
+        ``ranked`` is the type of ranks, where another table's is to be taken.
+        """
         if self.settings.leaf_order == "free":
             return None
-        return make_problem(rows, self.score, self.run.column, self.run.n_columns)
+        ranked = rank_type(rows.codes) if ranked is None else ranked
+        run = self.run
+        return make_problem(rows, self.score, run.column, run.n_columns, ranked=ranked)
 
     def sampler(
         self, rows: Rows, problem: Problem | None, seed: int, limits: Limits | None = None
@@ -83,8 +89,9 @@ class Maker:
     def compile_steps(self, rows: Rows, problem: Problem | None) -> None:
         """Run everything once on a few rows: compiling is not the time budget's fault."""
         few, run = few_cells(rows, self.run)
-        limits, levels = None, 1
+        limits, levels, ranked = None, 1, None
         if problem is not None:
+            ranked = problem.loops.ranks.dtype
             # Loops are compiled for as many levels, and for few cuts where few are kept.
             limits = limits_for(problem)
             levels = max(PartialGraph.levels_summed(problem, self.settings.exact_tails), 1)
@@ -92,7 +99,7 @@ class Maker:
                 limits = replace(limits, kept_cuts=FEW_CUTS)
         settings = replace(self.settings, exact_tails=levels)
         alike = replace(self, run=run, settings=settings, n_jobs=1)
-        small = alike.sampler(few, alike.problem(few), 0, limits)
+        small = alike.sampler(few, alike.problem(few, ranked), 0, limits)
         rng = np.random.default_rng(0)
         paths = small.rollout(2, self.settings.epsilon, rng)
         small.residuals([small.retrace(paths.trees, rng)], True)

@@ -14,6 +14,7 @@ import torch
 
 from dtgfn._support import clock
 from dtgfn._support.arrays import Codes, Floats
+from dtgfn.data.equal_rows import LONG, CodedRows, digest_rows
 from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import CHANGEABLE, Settings, settings_values
 from dtgfn.posterior.tree_posterior import TreePosterior
@@ -236,6 +237,9 @@ def data_fingerprint(rows: Rows, score: Score) -> str:
 def name_target(merged: Rows, score: Score) -> str:
     """As ``data_fingerprint``, of rows that are merged."""
     digest = hashlib.sha256(repr((score, merged.codes.shape)).encode())
+    if len(merged.target) >= LONG:  # which may be in any order
+        digest.update(digest_rows(CodedRows(merged.codes, merged.target, merged.weight)))
+        return digest.hexdigest()
     for array in (merged.codes, merged.target, merged.weight):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

@@ -18,7 +18,7 @@ from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
 from dtgfn.engines.gfn.fixed.fixed_policy import FixedPolicy
 from dtgfn.engines.gfn.fixed.guesses import PolicyGuesser
 from dtgfn.engines.rowsets.partial.graph import PartialGraph, limits_for
-from dtgfn.engines.rowsets.problem import make_problem
+from dtgfn.engines.rowsets.problem import make_problem, rank_type
 from dtgfn.trees.score import Rows, Score
 
 if TYPE_CHECKING:
@@ -49,10 +49,20 @@ class Looked:
 
 
 def make_zero_shot(
-    rows: Rows, score: Score, run: Run, policy: Policy, exact_tails: int, memory: float
+    rows: Rows,
+    score: Score,
+    run: Run,
+    policy: Policy,
+    exact_tails: int,
+    memory: float,
+    ranked: np.dtype[Any] | None = None,
 ) -> FixedPolicy:
-    """Return what draws by a policy for all tables; ``rows`` have no equal ones."""
-    problem = make_problem(rows, score, run.column, run.n_columns)
+    """Return what draws by a policy for all tables; ``rows`` have no equal ones.
+
+    ``ranked`` is the type of ranks, where another table's is to be taken.
+    """
+    ranked = rank_type(rows.codes) if ranked is None else ranked
+    problem = make_problem(rows, score, run.column, run.n_columns, ranked=ranked)
     n_jobs = count_threads(run.n_jobs)
     tails = exact_tails if problem.max_cuts**2 <= PAIRED else 1
     limits = limits_for(problem, memory, n_jobs)
@@ -70,9 +80,10 @@ def compile_zero_shot(
     rows, limits = drawn.rows, drawn.graph.limits
     few = Rows(rows.codes[:FEW_ROWS], rows.target[:FEW_ROWS], rows.weight[:FEW_ROWS])
     tails = max(min(drawn.summed_levels, exact_tails), 1)
-    small = make_zero_shot(few, score, run, policy, tails, memory)
-    if limits.kept_cuts is not None:
-        small.graph.limits = replace(limits, kept_cuts=FEW_CUTS)
+    ranked = drawn.graph.problem.loops.ranks.dtype
+    small = make_zero_shot(few, score, run, policy, tails, memory, ranked)
+    if limits.kept_cuts is not None or limits.rebuilt:
+        small.graph.limits = replace(limits, kept_cuts=limits.kept_cuts and FEW_CUTS)
         small.graph.clear()
         small.flows.begin()
     small.most_new, rng = float(ROUNDS), np.random.default_rng(0)

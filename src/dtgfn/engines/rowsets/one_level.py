@@ -9,6 +9,13 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats, Int32s, UInt64s
 from dtgfn._support.compiled import INNER, njit
+from dtgfn.engines.rowsets.code_counts import (
+    CountScratch,
+    count_codes,
+    make_count_scratch,
+    take_codes,
+    unpack,
+)
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.trees.leaf_models import log_marginal, write_outputs
@@ -28,6 +35,7 @@ class CutBuffer(NamedTuple):
     bucket: Floats  # [R, K] scratch
     packed_bucket: Int32s  # [R] scratch
     seen: Int32s  # [R] scratch
+    counts: CountScratch  # instead of rows, where classes are counted at once
 
 
 @njit(**INNER)
@@ -43,10 +51,11 @@ def make_cut_buffer(loops: Loops, max_cuts: int) -> CutBuffer:
         np.empty((max_cuts, n_outputs)),
         np.empty((max_cuts, n_outputs)),
         np.empty(n_outputs),
-        np.empty(loops.sums.shape[0], np.int32),
+        np.empty(loops.sums.shape[0] if loops.counts.packed.shape[0] == 0 else 0, np.int32),
         np.empty((n_ranks, n_sums)),
         np.empty(n_ranks, np.int32),
         np.zeros(n_ranks, np.int32),
+        make_count_scratch(loops),
     )
 
 
@@ -60,10 +69,10 @@ def list_cuts(
     all its thresholds, and the log of the common reference that these and ``cuts.weight`` are
     relative to.
     """
-    s = rows_of(bits, cuts.rows)
     if loops.table.value.shape[0] > 0:
+        s = rows_of(bits, cuts.rows)
         return _list_cuts_by_table(s, depth, loops, cuts, with_means)
-    return _list_cuts_by_formula(s, depth, loops, cuts, with_means)
+    return _list_cuts_by_formula(bits, depth, loops, cuts, with_means)
 
 
 @njit(**INNER)
@@ -112,15 +121,11 @@ def _list_cuts_by_table(
 
 @njit(**INNER)
 def _list_cuts_by_formula(
-    s: int, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
+    bits: UInt64s, depth: int, loops: Loops, cuts: CutBuffer, with_means: bool
 ) -> tuple[int, float, float, float]:
     leaf, n_sums = loops.leaf, loops.sums.shape[1]
     total, left, right = np.zeros(n_sums), np.zeros(n_sums), np.zeros(n_sums)
-    for i in range(s):
-        row = cuts.rows[i]
-        for c in range(loops.span[row, 0], loops.span[row, 1]):
-            total[c] += loops.sums[row, c]
-    n_cuts, n_varying = 0, 0
+    n_cuts, n_varying, s = 0, 0, _sum_set(bits, loops, cuts, total)
     for f in range(loops.ranks.shape[0]):
         lowest, highest = _fill_buckets(f, s, loops, cuts)
         n_varying += 1 if highest > lowest else 0
@@ -163,8 +168,24 @@ def _list_cuts_by_formula(
 
 
 @njit(**INNER)
+def _sum_set(bits: UInt64s, loops: Loops, cuts: CutBuffer, total: Floats) -> int:
+    """Write the sums of a row set, and its rows or their counts; return how many are written."""
+    if loops.counts.packed.shape[0] > 0:
+        unpack(count_codes(bits, loops, cuts.counts), loops, total)
+        return 0
+    s = rows_of(bits, cuts.rows)
+    for i in range(s):
+        row = cuts.rows[i]
+        for c in range(loops.span[row, 0], loops.span[row, 1]):
+            total[c] += loops.sums[row, c]
+    return s
+
+
+@njit(**INNER)
 def _fill_buckets(f: int, s: int, loops: Loops, cuts: CutBuffer) -> tuple[int, int]:
     """Sum the rows of each code of a feature; return the lowest and the highest rank."""
+    if loops.counts.packed.shape[0] > 0:
+        return take_codes(f, loops, cuts.counts, cuts.seen, cuts.bucket)
     lowest, highest = loops.rank_code.shape[1], -1
     for i in range(s):
         row = cuts.rows[i]

@@ -13,6 +13,8 @@ from scipy.special import gammaln
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.parallel import Flag
 from dtgfn.data.binning import distinct_codes
+from dtgfn.data.equal_rows import are_distinct
+from dtgfn.engines.rowsets.class_counts import ClassCounts, make_class_counts
 from dtgfn.engines.rowsets.cut_bits import CutBits, make_cut_bits, no_cut_bits
 from dtgfn.trees.leaf_models import DirichletLeaf, add_rows, check_targets
 from dtgfn.trees.score import PenaltyPrior, Rows, Score, leaf_log_marginal
@@ -23,8 +25,12 @@ MAX_CODES = 2048
 # Cuts of a table whose pairs are summed by logs, which takes 32 bytes a pair for each thread.
 MOST_LOGGED = 1000
 MOST_UNITS = 1 << 22
+LONG = 20_000  # distinct rows from which on a table is long
 # Products of two table entries must stay well inside the range of a double.
 MAX_LOG_ENTRY = 330.0
+
+
+Ranks = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 
 
 class LeafTable(NamedTuple):
@@ -60,7 +66,7 @@ class LeafLogs(NamedTuple):
 class Loops(NamedTuple):
     """What the compiled loops read: P distinct rows over the F features that vary."""
 
-    ranks: npt.NDArray[np.uint16]  # [F, P] index of the code among the feature's distinct codes
+    ranks: Ranks  # [F, P] index of the code among the feature's distinct codes
     rank_code: Int32s  # [F, R] the code behind a rank (padded)
     group: Int32s  # [F] source column
     sums: Floats  # [P, K] the leaf model's sums over the copies of a row
@@ -73,6 +79,7 @@ class Loops(NamedTuple):
     table: LeafTable
     logs: LeafLogs
     bits: CutBits  # cuts to be counted by bits, where there is a table or logs
+    counts: ClassCounts  # of long tables
     halted: Flag  # [1] whether to end early, with nothing that could be used
 
     def with_own_flag(self) -> Loops:
@@ -120,8 +127,7 @@ class Problem:
     @property
     def two_levels_by_logs(self) -> bool:
         """Whether counts are too large for the table, but pairs of cuts can be summed by logs."""
-        by_logs = self.loops.logs.packed.size > 0 and self.loops.bits.place.size > 0
-        return by_logs and self.max_cuts <= MOST_LOGGED
+        return self.loops.logs.packed.size > 0 and self.loops.bits.place.size > 0
 
     @property
     def summed_at_once(self) -> int:
@@ -135,9 +141,17 @@ class Problem:
         return self.loops.table.value.size > 0 and self.loops.rank_code.shape[1] <= MAX_CODES
 
 
-def distinct_rows(rows: Rows, score: Score) -> tuple[npt.NDArray[np.uint16], Floats]:
-    """Merge equal rows: their codes [P, d] and the leaf model's sums over each [P, K]."""
+def distinct_rows(rows: Rows, score: Score, ordered: bool) -> tuple[npt.NDArray[np.uint16], Floats]:
+    """Merge equal rows: their codes [P, d] and the leaf model's sums over each [P, K].
+
+    Those of a long table come in any order if they need not be ``ordered``.
+    """
     check_targets(rows.target, score.leaf)
+    if not ordered and len(rows.codes) >= LONG and are_distinct(rows.codes):
+        sums = np.zeros((len(rows.codes), score.leaf.n_sums))
+        every = np.arange(len(rows.codes))
+        add_rows(rows.target, rows.weight, every, score.leaf.terms(), sums)
+        return rows.codes, sums
     first, member = distinct_codes(rows.codes)
     sums = np.zeros((len(first), score.leaf.n_sums))
     add_rows(rows.target, rows.weight, member, score.leaf.terms(), sums)
@@ -153,17 +167,37 @@ def nonzero_spans(sums: Floats) -> Int32s:
     return np.stack([first, np.maximum(first, last)], axis=1).astype(np.int32)
 
 
-def make_problem(rows: Rows, score: Score, column: Int32s, n_columns: int) -> Problem:
-    """Merge equal rows, drop features that never vary and rank the codes of the others."""
-    codes, sums = distinct_rows(rows, score)
-    n_rows = codes.shape[0]
-    varying = np.flatnonzero((codes != codes[:1]).any(axis=0)).astype(np.int32)
-    ranks = np.zeros((varying.size, n_rows), dtype=np.uint16)
+def rank_type(codes: npt.NDArray[np.uint16]) -> np.dtype[Any]:
+    """Return the type of ranks for who samples: on long tables a byte each, where that is enough.
+
+    On small ones nothing is won, and all loops would be compiled twice.
+    """
+    in_bytes = len(codes) >= LONG and int(codes.max(initial=0)) < 256
+    return np.dtype(np.uint8 if in_bytes else np.uint16)
+
+
+def make_problem(
+    rows: Rows,
+    score: Score,
+    column: Int32s,
+    n_columns: int,
+    *,
+    ranked: np.dtype[Any] | None = None,
+) -> Problem:
+    """Merge equal rows, drop features that never vary and rank the codes of the others.
+
+    ``ranked`` is the type of ranks for who samples (``rank_type``), and sums no pairs by logs.
+    """
+    codes, sums = distinct_rows(rows, score, ordered=ranked is None)
+    n_rows, n_features = codes.shape
+    differs = [(codes[:, f] != codes[0, f]).any() for f in range(n_features)]
+    varying = np.flatnonzero(differs).astype(np.int32)
+    ranks = np.zeros((varying.size, n_rows), dtype=np.uint16 if ranked is None else ranked)
     codes_seen = []
     for i, f in enumerate(varying):
         here = codes[:, f]
         seen = np.flatnonzero(np.bincount(here))
-        rank_of = np.zeros(seen[-1] + 1, np.uint16)
+        rank_of = np.zeros(seen[-1] + 1, ranks.dtype)
         rank_of[seen] = np.arange(len(seen))
         ranks[i] = rank_of[here]
         codes_seen.append(seen)
@@ -174,8 +208,8 @@ def make_problem(rows: Rows, score: Score, column: Int32s, n_columns: int) -> Pr
     bits[:n_rows] = 1
     log_stop, log_split = score.prior.node_terms(score.max_depth)
     table, units, step = make_leaf_table(sums, score)
-    logs = no_leaf_logs()
-    if not table.value.size:
+    logs, max_cuts = no_leaf_logs(), sum(len(seen) - 1 for seen in codes_seen)
+    if not table.value.size and ranked is None and max_cuts <= MOST_LOGGED:
         logs, step = make_leaf_logs(sums, score)
     by_bits = (table.value.size + logs.packed.size) > 0 and rank_code.shape[1] <= MAX_CODES
     loops = Loops(
@@ -192,6 +226,7 @@ def make_problem(rows: Rows, score: Score, column: Int32s, n_columns: int) -> Pr
         table=table,
         logs=logs,
         bits=make_cut_bits(ranks, rank_code, units, step) if by_bits else no_cut_bits(),
+        counts=make_class_counts(sums, score.leaf, wanted=n_rows >= LONG and not table.value.size),
         halted=np.zeros(1, dtype=np.uint8),
     )
     return Problem(
@@ -199,7 +234,7 @@ def make_problem(rows: Rows, score: Score, column: Int32s, n_columns: int) -> Pr
         score=score,
         feature=varying,
         n_groups=n_columns,
-        max_cuts=sum(len(seen) - 1 for seen in codes_seen),
+        max_cuts=max_cuts,
         # Fixed seed: the keys only name sets, and equal runs should be equal.
         keys=np.random.default_rng(0).integers(0, 2**64, size=(n_rows, 2), dtype=np.uint64),
         root_bits=np.packbits(bits, bitorder="little").view(np.uint64),

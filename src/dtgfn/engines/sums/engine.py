@@ -94,7 +94,7 @@ def infer_sums(
     if saver is not None:
         saver.begin()
     chains, parts = start_on_parts(chains, deadline, run, rng, is_saved=saver is not None)
-    stopped = run_chains(chains, options.n_sweeps, deadline, run, saver)
+    stopped = run_chains(chains, options.n_sweeps, deadline, run, saver, on_parts=bool(parts))
     posterior = collect(chains, rows, leaf, run, options, deadline.used, stopped)
     posterior.diagnostics["rows_of_draws"] = chains[0].setup.n_rows
     posterior.diagnostics["sweeps_on_parts"] = [part._asdict() for part in parts]
@@ -130,7 +130,7 @@ def start_on_parts(
 ) -> tuple[list[SumChain], list[Part]]:
     """Warm chains up on parts of a long table; those of a checkpoint all go on, if they wait."""
     setup, n_threads = chains[0].setup, count_threads(run.n_jobs)
-    if not part_sizes(setup.n_rows) or any(chain.sweeps for chain in chains):
+    if not part_sizes(setup.n_rows, setup.n_sums) or any(chain.sweeps for chain in chains):
         return chains, []
 
     def run_to(some: list[SumChain], sweeps: int | None, limit: Deadline) -> None:
@@ -165,7 +165,7 @@ def compile_loops(rows: Rows, leaf: DirichletLeaf | NormalLeaf, max_depth: int) 
     chain = start_chain(setup, 0)
     for _ in chain.chunks(1, Deadline(None).halted):
         pass
-    if part_sizes(len(rows.codes)):
+    if part_sizes(len(rows.codes), setup.n_sums):
         put_on(chain, setup)
 
 
@@ -175,10 +175,12 @@ def run_chains(
     deadline: Deadline,
     run: Run,
     saver: Saver | None = None,
+    on_parts: bool = False,
 ) -> str:
     """Let all chains make their sweeps until the deadline is over; tell what ended them.
 
     With a ``saver`` they wait for each other now and then, and are saved while they stand still.
+    Chains that were ``on_parts`` of the rows have something to show without a sweep.
     """
     looked = clock.monotonic()
     detail = ""
@@ -212,7 +214,7 @@ def run_chains(
         if not any(chain.draws for chain in chains):
             raise
         return "interrupted"
-    if not any(chain.draws for chain in chains) and part_sizes(len(chains[0].setup.table.codes)):
+    if not any(chain.draws for chain in chains) and on_parts:
         for chain in chains:  # part of a sweep, after those on parts
             chain.record()
     if not any(chain.draws for chain in chains):

@@ -21,6 +21,7 @@ from dtgfn._support.parallel import Deadline
 from dtgfn.engines.sums.chain import Setup, SumChain, put_on
 
 FEWEST_ROWS = 10_000  # of a part
+MANY_SUMS, FEWEST_OF_MANY = 20, 1000  # classes whose sweeps take long on few rows already
 GROWTH = 4
 TRIAL_SWEEPS, PART_SWEEPS = 5, 30
 PART_OF_TIME = 0.6  # that all parts together may take
@@ -37,15 +38,16 @@ class Part(NamedTuple):
     sweeps: list[int]  # of each chain
 
 
-def part_sizes(n_rows: int) -> list[int]:
-    """Rows of each part, ascending; none for a table that is not long.
+def part_sizes(n_rows: int, n_sums: int = 1) -> list[int]:
+    """Rows of each part, ascending; none for a table that is not long, for so many sums.
 
-    >>> part_sizes(30_000), part_sizes(1_000_000)
-    ([], [15625, 62500, 250000])
+    >>> part_sizes(30_000), part_sizes(1_000_000), part_sizes(20_000, 300)
+    ([], [15625, 62500, 250000], [1250, 5000])
     """
+    fewest = FEWEST_OF_MANY if n_sums >= MANY_SUMS else FEWEST_ROWS
     sizes: list[int] = []
     size = n_rows // GROWTH
-    while size >= FEWEST_ROWS:
+    while size >= fewest:
         sizes.insert(0, size)
         size //= GROWTH
     return sizes
@@ -63,7 +65,7 @@ def warm_up(
     They end on all rows, or on the last part if there is no time for more.
     """
     whole = chains[0].setup
-    sizes, parts, cost = part_sizes(whole.n_rows), list[Part](), 0.0
+    sizes, parts, cost = part_sizes(whole.n_rows, whole.n_sums), list[Part](), 0.0
     for k, size in enumerate(sizes):
         begun = deadline.used
         some = take_rows(whole, np.sort(order[:size]))
@@ -83,7 +85,8 @@ def warm_up(
             chains = chains[: affordable(deadline, n_threads, cost * whole.n_rows, len(chains))]
         parts.append(Part(size, [chain.sweeps for chain in chains]))
         larger = [*sizes[k + 1 :], whole.n_rows][0]
-        if not is_worth(deadline, n_threads, cost * larger, len(chains)):
+        made_none = not any(chain.sweeps for chain in chains)  # nobody knows what one costs
+        if made_none or not is_worth(deadline, n_threads, cost * larger, len(chains)):
             return chains, parts
     for chain in chains:
         put_on(chain, whole)

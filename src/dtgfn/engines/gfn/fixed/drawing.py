@@ -8,7 +8,7 @@ last of them where everything is known already.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -219,19 +219,25 @@ def complete_trees(
 
 @dataclass(frozen=True)
 class Leaves:
-    """Leaves to be drawn on: tree [V], slot [V], and which row set [V] of distinct ones [D, W]."""
+    """Leaves to be drawn on: tree [V], slot [V], and which row set [V] of distinct ones.
+
+    ``bits_of`` returns the rows [N, W] of some of the row sets.
+    """
 
     tree: Int64s
     slot: Int64s
     row_set: Int64s
-    bits: UInt64s
+    bits_of: Callable[[Int64s], UInt64s]
 
 
 def leaves_at(graph: PartialGraph, depth: int, here: Visits, mask: Bools) -> Leaves:
     """Return the leaves at some of the visits of a depth."""
     nodes, row_set = np.unique(here.node[mask], return_inverse=True)
-    bits = graph.levels[depth].sets.bits[nodes]
-    return Leaves(here.tree[mask], here.slot[mask], row_set.ravel(), bits)
+
+    def bits_of(sets: Int64s) -> UInt64s:
+        return graph.bits_of(depth, nodes[sets])
+
+    return Leaves(here.tree[mask], here.slot[mask], row_set.ravel(), bits_of)
 
 
 def draw_level(
@@ -257,10 +263,11 @@ def draw_level(
     n_words = problem.n_words if levels_left == 2 else 0  # else the sides are leaves
     sides = np.zeros((n_leaves, 2, n_words), np.uint64)
     drawn = np.zeros(n_leaves, np.bool_)
-    for part in parts_in_time(leaves.tree, row_set, deadline):
+    in_time = parts_in_time(leaves.tree, row_set, deadline)
+    for part in (few for whole in in_time for few in graph.in_parts(whole)):
         here = np.isin(row_set, part)
         sets, member = np.unique(row_set[here], return_inverse=True)
-        some = leaves.bits[sets]
+        some = leaves.bits_of(sets)
         given = (problem, draw, depth, some, member.ravel(), uniform[here], graph.run_heavy)
         feature[here], threshold[here], sides[here] = draw_splits(*given)
         drawn |= here
@@ -273,7 +280,7 @@ def draw_level(
     )
     below = sides[split].reshape(tree.size, n_words)
     bits, row_set = np.unique(below, axis=0, return_inverse=True) if n_words else (below, slot)
-    return Leaves(tree, slot, row_set.ravel(), bits), done
+    return Leaves(tree, slot, row_set.ravel(), lambda sets: bits[sets]), done
 
 
 def parts_in_time(tree: Int64s, row_set: Int64s, deadline: float) -> Iterator[Int64s]:

@@ -117,11 +117,12 @@ class FixedSampler(FixedPolicy):
             return
         depth, node = place
         self.paired[depth].add(node)
-        level, most = graph.levels[depth], MOST_PAIRS if depth == 0 else FEW_PAIRS
+        most = MOST_PAIRS if depth == 0 else FEW_PAIRS
         # With very many columns the products alone would take all the time that training has.
         now = clock.monotonic()
         until = now + PAIRED * (self.deadline - now)
-        wanted = find_pairs(level.sets.bits[node], graph.problem.loops, most, until)
+        bits = graph.bits_of(depth, np.array([node]))[0]
+        wanted = find_pairs(bits, graph.problem.loops, most, until)
         if len(wanted) == 0:
             return
         cuts = graph.keep(depth, node, wanted)

@@ -8,7 +8,6 @@ import numpy as np
 
 from dtgfn._support.arrays import Floats, Int64s
 from dtgfn._support.parallel import run_at_once
-from dtgfn.engines.rowsets.graph import RowSets
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.engines.rowsets.tails import Splits, add_best_splits, first_best
 from dtgfn.trees.batch import TreeBatch, from_splits
@@ -29,7 +28,7 @@ def best_known_tree(graph: PartialGraph, expand: Callable[[int, Int64s], object]
         if np.isnan(level.flow[node]):
             return
         if depth == graph.n_upper:
-            this = RowSets(level.sets.bits[[node]], level.sets.keys[[node]])
+            this = graph.row_sets(depth, np.array([node]))
             add_best_splits(problem, this, path, splits, run_at_once, graph.run)
             return
         first, number = int(level.start[node]), int(level.n_cuts[node])

@@ -14,8 +14,10 @@ import numpy as np
 
 from dtgfn._support.arrays import Float32s, Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.compiled import INNER, njit
+from dtgfn.engines.rowsets.code_counts import unpack
 from dtgfn.engines.rowsets.graph import RowSetTable, find_or_add, rows_of
 from dtgfn.engines.rowsets.numbered_cuts import Pairs, make_pairs
+from dtgfn.engines.rowsets.partial.sides import rank_below, word_below
 from dtgfn.engines.rowsets.problem import Loops
 from dtgfn.engines.rowsets.two_levels import load_set, value_sides
 from dtgfn.trees.leaf_models import log_marginal
@@ -58,8 +60,6 @@ def empty_cuts(n_cuts: int, n_sums: int) -> CutTable:
 
 @njit(cache=True, nogil=True)
 def look_ahead_by_table(
-    first: int,
-    last: int,
     nodes: Int64s,
     bits: UInt64s,
     depth: int,
@@ -68,14 +68,13 @@ def look_ahead_by_table(
     loops: Loops,
     cuts: CutTable,
 ) -> None:
-    """Fill the cuts of nodes[first:last], children valued with one level; one column only."""
+    """Fill the cuts of nodes [N] of rows [N, W], children valued with one level; for one column."""
     pairs = make_pairs(loops, max_cuts, 1)
     split = math.exp(loops.log_split[depth])
-    for i in range(first, last):
-        node = nodes[i]
-        s, total, n_cuts = load_set(bits[node], loops, pairs, True)
+    for i in range(nodes.shape[0]):
+        s, total, n_cuts = load_set(bits[i], loops, pairs, True)
         value_sides(total, n_cuts, split, loops, pairs)
-        write_cuts(start[node], s, total, split, depth, loops, pairs, cuts)
+        write_cuts(start[nodes[i]], s, total, split, depth, loops, pairs, cuts)
 
 
 @njit(**INNER)
@@ -186,11 +185,14 @@ def stop_flow(sums: Floats, log_prior: float, loops: Loops) -> float:
 def reach_children(
     nodes: Int64s,
     chosen: Int64s,
+    bits: UInt64s,
+    where: Int64s,
     sets: RowSetTable,
     cuts: CutTable,
     row_keys: UInt64s,
     loops: Loops,
     below: RowSetTable,
+    node_sums: Floats,
     sums: Floats,
     lookahead: Floats,
     log_prior: float,
@@ -198,47 +200,102 @@ def reach_children(
     parent: Int64s,
     origin: Int64s,
 ) -> None:
-    """Link each chosen cut to the nodes of its two sides, which join the next level if new."""
-    n_words, n_sums = sets.bits.shape[1], loops.sums.shape[1]
-    rows = np.empty(loops.ranks.shape[1], np.int32)
-    side_bits = np.empty((2, n_words), np.uint64)
-    side_sums = np.empty((2, n_sums))
+    """Link each chosen cut to the nodes of its two sides, which join the next level if new.
+
+    The rows of nodes[i] are bits[where[i]]; new ones are kept if the next level keeps any.
+    """
+    n_words, n_sums = bits.shape[1], loops.sums.shape[1]
+    counted = loops.counts.packed.shape[0] > 0
+    rows = np.empty(0 if counted else loops.ranks.shape[1], np.int32)
+    side_bits, n_kept = np.empty((2, n_words), np.uint64), below.bits.shape[1]
+    side_sums, names = np.empty((2, n_sums)), np.empty((2, 2), np.uint64)
     s, of_node = 0, np.int64(-1)
     for i in range(nodes.shape[0]):
         node, e = nodes[i], chosen[i]
         if cuts.child[e, 0] >= 0 and cuts.child[e, 1] >= 0:
             continue
-        if node != of_node:
-            s, of_node = rows_of(sets.bits[node], rows), node
-        left0, left1 = np.uint64(0), np.uint64(0)
-        side_bits[0], side_sums[:] = 0, 0.0
-        f = cuts.feature[e]
-        for r in range(s):
-            row = rows[r]
-            side = 1
-            if loops.rank_code[f, loops.ranks[f, row]] <= cuts.low[e]:
-                side = 0
-                side_bits[0, row >> 6] |= np.uint64(1) << np.uint64(row & 63)
-                left0 ^= row_keys[row, 0]
-                left1 ^= row_keys[row, 1]
-            # Not the cut's sums: they are single precision, and flows must not be.
-            for c in range(loops.span[row, 0], loops.span[row, 1]):
-                side_sums[side, c] += loops.sums[row, c]
+        own = bits[where[i]]
+        if counted:
+            count_left(own, e, cuts, row_keys, loops, side_bits[0], names[0], side_sums[0])
+            for c in range(n_sums):
+                side_sums[1, c] = node_sums[node, c] - side_sums[0, c]
+        else:
+            if node != of_node:
+                s, of_node = rows_of(own, rows), node
+            sum_sides(s, rows, e, cuts, row_keys, loops, side_bits[0], names[0], side_sums)
         for w in range(n_words):
-            side_bits[1, w] = sets.bits[node, w] & ~side_bits[0, w]
-        right0, right1 = sets.keys[node, 0] ^ left0, sets.keys[node, 1] ^ left1
+            side_bits[1, w] = own[w] & ~side_bits[0, w]
+        for k in range(2):
+            names[1, k] = sets.keys[node, k] ^ names[0, k]
         for side in range(2):
             before = below.used[0]
-            if side == 0:
-                child = find_or_add(left0, left1, side_bits[0], below)
-            else:
-                child = find_or_add(right0, right1, side_bits[1], below)
+            child = find_or_add(names[side, 0], names[side, 1], side_bits[side, :n_kept], below)
             if child == before:
                 lookahead[child] = cuts.lookahead[e, side]
                 sums[child] = side_sums[side]
                 stop[child] = stop_flow(sums[child], log_prior, loops)
                 parent[child], origin[child] = node, 2 * e + side
             cuts.child[e, side] = child
+
+
+@njit(**INNER)
+def sum_sides(
+    s: int,
+    rows: Int32s,
+    e: int,
+    cuts: CutTable,
+    row_keys: UInt64s,
+    loops: Loops,
+    left: UInt64s,
+    name: UInt64s,
+    side_sums: Floats,
+) -> None:
+    """Write rows [W] and name [2] of the left side of a cut, and the sums of both [2, K]."""
+    left[:], name[:], side_sums[:] = 0, 0, 0.0
+    f = cuts.feature[e]
+    for r in range(s):
+        row = rows[r]
+        side = 1
+        if loops.rank_code[f, loops.ranks[f, row]] <= cuts.low[e]:
+            side = 0
+            left[row >> 6] |= np.uint64(1) << np.uint64(row & 63)
+            name[0] ^= row_keys[row, 0]
+            name[1] ^= row_keys[row, 1]
+        # Not the cut's sums: they are single precision, and flows must not be.
+        for c in range(loops.span[row, 0], loops.span[row, 1]):
+            side_sums[side, c] += loops.sums[row, c]
+
+
+@njit(**INNER)
+def count_left(
+    own: UInt64s,
+    e: int,
+    cuts: CutTable,
+    row_keys: UInt64s,
+    loops: Loops,
+    left: UInt64s,
+    name: UInt64s,
+    sums: Floats,
+) -> None:
+    """Write rows [W], name [2] and class counts [K] of the left side of a cut of a row set."""
+    ranks, n_rows = loops.ranks[cuts.feature[e]], loops.ranks.shape[1]
+    most = rank_below(cuts.feature[e], cuts.low[e], loops)
+    name0, name1, packed = np.uint64(0), np.uint64(0), np.int64(0)
+    for w in range(own.shape[0]):
+        left[w] = own[w]
+        if own[w] == 0:
+            continue
+        left[w] &= word_below(ranks, 64 * w, min(64 * w + 64, n_rows), most)
+        word = left[w]
+        for row in range(64 * w, min(64 * w + 64, n_rows)):
+            # No branch on a row: whether it is there is chance.
+            there = np.int64(word & np.uint64(1))
+            name0 ^= row_keys[row, 0] & np.uint64(-there)
+            name1 ^= row_keys[row, 1] & np.uint64(-there)
+            packed += loops.counts.packed[row] & -there
+            word >>= np.uint64(1)
+    name[0], name[1] = name0, name1
+    unpack(packed, loops, sums)
 
 
 @njit(cache=True, nogil=True)

@@ -14,7 +14,7 @@ been expanded; the flow of a child nobody has expanded is its look-ahead plus wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -53,19 +53,22 @@ from dtgfn.engines.rowsets.partial.leaf_cuts import (
 )
 from dtgfn.engines.rowsets.partial.levels import (
     Level,
+    close_gaps,
     cut_bytes,
     known_nodes,
     make_level,
     reserve_cuts,
     reserve_nodes,
 )
-from dtgfn.engines.rowsets.problem import Problem
+from dtgfn.engines.rowsets.partial.rebuilt import rebuild_bits, sets_at_once
+from dtgfn.engines.rowsets.problem import LONG, Problem
 from dtgfn.engines.rowsets.tails import tail_values
 
 # Cuts of a table whose pairs are still summed: more would take a tenth of a second a row set.
 WIDEST_PAIRED = 6000
 ROWS_AT_ONCE = 20_000_000  # that are put into row sets without a break: a tenth of a second
 ALL_KEPT, KEPT_CUTS = 8192, 2048  # cuts of a table whose nodes keep all, and what others' keep
+KEPT_OF_LONG = 512  # cuts that nodes of a long table keep: the others weigh next to nothing
 MOST_LINKED = 2_000_000  # cells of a table whose new nodes look for children that are there
 GROWTH = 0.6  # of the memory: while room grows, a part of it is there twice
 NOTHING = np.zeros((0, 2), np.int32)
@@ -85,12 +88,15 @@ class Limits:
         tree takes the cut.
     memory : float
         Bytes beyond which no more row sets are looked at.
+    rebuilt : bool
+        Whether row sets are made again when they are looked at (``rebuilt.py``), not kept.
 
     """
 
     kept_cuts: int | None = None
     linked: bool = True
     memory: float = math.inf
+    rebuilt: bool = False
 
 
 def limits_for(problem: Problem, memory: float = math.inf, n_jobs: int = 1) -> Limits:
@@ -100,11 +106,13 @@ def limits_for(problem: Problem, memory: float = math.inf, n_jobs: int = 1) -> L
     growing takes for a moment.
     """
     wide = problem.max_cuts > ALL_KEPT
+    long = problem.n_rows >= LONG and not problem.two_levels_at_once
+    kept = min(KEPT_CUTS if wide else problem.max_cuts, KEPT_OF_LONG if long else problem.max_cuts)
     of_table = sum(a.nbytes for a in (problem.keys, *problem.loops[:5]))
     room = cut_bytes(problem.score.leaf.n_sums) * problem.max_cuts * (n_jobs + 1)
     memory = max(GROWTH * (memory - of_table - room), 0.0)
-    linked = not wide and problem.n_rows * problem.feature.size <= MOST_LINKED
-    return Limits(KEPT_CUTS if wide else None, linked, memory)
+    linked = not (wide or long) and problem.n_rows * problem.feature.size <= MOST_LINKED
+    return Limits(kept if kept < problem.max_cuts else None, linked, memory, rebuilt=long)
 
 
 class PartialGraph:
@@ -129,6 +137,8 @@ class PartialGraph:
         self.n_upper = score.max_depth - self.tail_levels
         if self.limits.kept_cuts is not None and self.tail_levels != 1:
             raise ValueError("Nodes keep their largest cuts where one level is summed, not two.")
+        if self.limits.rebuilt and (self.limits.linked or self.tail_levels > 1):
+            raise ValueError("Row sets that are not kept have no links, and one level is summed.")
         self.clear()
 
     @staticmethod
@@ -139,7 +149,8 @@ class PartialGraph:
 
     def clear(self) -> None:
         """Forget all nodes but the root."""
-        self.levels = [make_level(self.problem, depth) for depth in range(self.n_upper + 1)]
+        depths = range(self.n_upper + 1)
+        self.levels = [make_level(self.problem, depth, self.limits.rebuilt) for depth in depths]
         self._add_root()
 
     @property
@@ -150,8 +161,8 @@ class PartialGraph:
     @property
     def is_large(self) -> bool:
         """Whether the table is so long or wide that a row set takes milliseconds."""
-        wide = self.limits.kept_cuts is not None
-        return wide or self.problem.n_rows * self.problem.feature.size >= HEAVY
+        cells = self.problem.n_rows * self.problem.feature.size
+        return self.limits.kept_cuts is not None or self.limits.rebuilt or cells >= HEAVY
 
     @property
     def total_mass(self) -> float:
@@ -162,7 +173,8 @@ class PartialGraph:
     def n_bytes(self) -> float:
         """Memory that nodes and cuts take."""
         n_sums = self.problem.score.leaf.n_sums
-        of_node = 8.0 * (self.problem.n_words + n_sums + 20)
+        n_words = 0 if self.limits.rebuilt else self.problem.n_words
+        of_node = 8.0 * (n_words + n_sums + 20)
         n_cuts = sum(level.n_listed for level in self.levels)
         return self.n_nodes * of_node + n_cuts * cut_bytes(n_sums)
 
@@ -180,7 +192,7 @@ class PartialGraph:
     def _add_root(self) -> None:
         problem, root = self.problem, self.levels[0]
         keys = np.bitwise_xor.reduce(problem.keys, axis=0)
-        find_or_add(keys[0], keys[1], problem.root_bits, root.sets)
+        find_or_add(keys[0], keys[1], problem.root_bits[: root.sets.bits.shape[1]], root.sets)
         root.sums[0] = problem.loops.sums.sum(axis=0)
         log_prior = float(problem.loops.log_stop[0])
         set_stop(np.zeros(1, np.int64), root.sums, log_prior, problem.loops, root.stop)
@@ -206,30 +218,38 @@ class PartialGraph:
             (self._sum_tails if depth == self.n_upper else self._list_cuts)(level, new)
         return new
 
+    def bits_of(self, depth: int, nodes: Int64s) -> UInt64s:
+        """Rows [N, W] of nodes of a depth."""
+        if self.limits.rebuilt:
+            return rebuild_bits(self.problem, self.levels, depth, nodes)
+        return self.levels[depth].sets.bits[nodes]
+
+    def row_sets(self, depth: int, nodes: Int64s) -> RowSets:
+        """Return the row sets of nodes of a depth."""
+        return RowSets(self.bits_of(depth, nodes), self.levels[depth].sets.keys[nodes])
+
+    def in_parts(self, nodes: Int64s) -> Iterator[Int64s]:
+        """Yield nodes in parts whose row sets may be there together."""
+        size = sets_at_once(self.problem) if self.limits.rebuilt else max(nodes.size, 1)
+        for first in range(0, nodes.size, size):
+            yield nodes[first : first + size]
+
     def _sum_tails(self, level: Level, nodes: Int64s) -> None:
-        sets = RowSets(level.sets.bits[nodes], level.sets.keys[nodes])
-        values = tail_values(self.problem, sets, self.tail_levels, self.run_heavy)
-        level.flow[nodes], level.best[nodes] = values.log_z, values.log_max
-        level.open[nodes] = 0.0
+        for part in self.in_parts(nodes):
+            sets = self.row_sets(level.depth, part)
+            values = tail_values(self.problem, sets, self.tail_levels, self.run_heavy)
+            level.flow[part], level.best[part] = values.log_z, values.log_max
+            level.open[part] = 0.0
 
     def _list_cuts(self, level: Level, nodes: Int64s) -> None:
-        loops, bits = self.problem.loops, level.sets.bits
-        counts = np.empty(nodes.size, np.int32)
-        chosen = bits[nodes]
-        self.run(lambda i, j: count_cuts(i, j, chosen, loops, counts), nodes.size)
-        most = self.limits.kept_cuts
-        kept = counts if most is None else np.minimum(counts, most)
-        ends = level.n_listed + np.cumsum(kept, dtype=np.int64)
-        reserve_cuts(level, int(ends[-1]))
-        level.start[nodes], level.n_cuts[nodes] = ends - kept, kept
-        level.n_listed = int(ends[-1])
+        loops, most = self.problem.loops, self.limits.kept_cuts
         if most is None:
-            look = look_ahead_by_table if self.tail_levels == 2 else look_ahead_by_formula
-            given = (nodes, bits, level.depth, level.start, self.problem.max_cuts, loops)
-            self.run_heavy(lambda i, j: look(i, j, *given, level.cuts), nodes.size)
-            count_thresholds(nodes, level.start, level.n_cuts, level.cuts, level.n_thresholds)
+            self._list_all(level, nodes)
         else:
+            reserve_cuts(level, level.n_listed + most * nodes.size)
+            level.start[nodes] = level.n_listed + most * np.arange(nodes.size)
             self._list_largest(level, nodes, most, NOTHING)
+            close_gaps(level, nodes)
         if self.root_thresholds:
             level.n_thresholds[nodes] = self.levels[0].n_thresholds[0]
         known = (level.start, level.n_cuts, level.n_thresholds, loops, level.cuts)
@@ -239,15 +259,37 @@ class PartialGraph:
             link = (nodes, level.start, level.sets, level.cuts, self.problem.keys, loops, below)
             self.run(lambda i, j: link_children(i, j, *link), nodes.size)
         if loops.uniform_rules:  # where nothing can be cut, stopping is free
-            set_stop(nodes[counts == 0], level.sums, 0.0, loops, level.stop)
+            set_stop(nodes[level.n_cuts[nodes] == 0], level.sums, 0.0, loops, level.stop)
+
+    def _list_all(self, level: Level, nodes: Int64s) -> None:
+        loops, counts = self.problem.loops, np.empty(nodes.size, np.int32)
+
+        def count(first: int, last: int) -> None:
+            bits = self.bits_of(level.depth, nodes[first:last])
+            count_cuts(0, last - first, bits, loops, counts[first:last])
+
+        self.run(count, nodes.size)
+        ends = level.n_listed + np.cumsum(counts, dtype=np.int64)
+        reserve_cuts(level, int(ends[-1]))
+        level.start[nodes], level.n_cuts[nodes] = ends - counts, counts
+        level.n_listed = int(ends[-1])
+        look = look_ahead_by_table if self.tail_levels == 2 else look_ahead_by_formula
+        given = (level.depth, level.start, self.problem.max_cuts, loops, level.cuts)
+
+        def work(first: int, last: int) -> None:
+            some = nodes[first:last]
+            look(some, self.bits_of(level.depth, some), *given)
+
+        self.run_heavy(work, nodes.size)
+        count_thresholds(nodes, level.start, level.n_cuts, level.cuts, level.n_thresholds)
 
     def _list_largest(self, level: Level, nodes: Int64s, most: int, wanted: Int32s) -> None:
-        where = (nodes, level.sets.bits, level.depth, level.start, level.n_cuts)
-        given = (*where, most, wanted, self.problem.loops)
+        given = (level.depth, level.start, level.n_cuts, most, wanted, self.problem.loops)
         out = (level.n_thresholds, level.rest, level.rest_ceiling, level.cuts)
 
         def work(first: int, last: int) -> None:
-            list_largest(first, last, *given, self._room(), *out)
+            some = nodes[first:last]
+            list_largest(some, self.bits_of(level.depth, some), *given, self._room(), *out)
 
         self.run_heavy(work, nodes.size)
 
@@ -312,7 +354,8 @@ class PartialGraph:
         out = np.full(nodes.size, -1, np.int64)
         for node in np.unique(nodes):
             here = np.flatnonzero(nodes == node)
-            for i, u in zip(here, which(here, level.sets.bits[node], room), strict=True):
+            bits = self.bits_of(depth, np.array([node]))[0]
+            for i, u in zip(here, which(here, bits, room), strict=True):
                 if u < 0:
                     continue
                 name = int(node), int(room.feature[u]), int(room.low[u])
@@ -329,14 +372,19 @@ class PartialGraph:
         level, below = self.levels[depth], self.levels[depth + 1]
         reserve_nodes(below, len(below) + 2 * len(nodes))
         loops = self.problem.loops
-        given = (level.sets, level.cuts, self.problem.keys, loops, below.sets)
+        given = (level.sets, level.cuts, self.problem.keys, loops, below.sets, level.sums)
         log_prior = float(loops.log_stop[below.depth])
         out = (below.sums, below.lookahead, log_prior, below.stop, below.parent, below.origin)
+        new = np.flatnonzero((level.cuts.child[cuts] < 0).any(axis=1))
         # The table of row sets takes one writer, so in pieces: Ctrl-C is heard between them.
         size = max(ROWS_AT_ONCE // self.problem.n_rows, 1)
-        for first in range(0, len(nodes), size):
-            some = slice(first, first + size)
-            reach_children(nodes[some], cuts[some], *given, *out)
+        for first in range(0, new.size, size):
+            some = new[first : first + size]
+            where, bits = nodes[some], level.sets.bits
+            if self.limits.rebuilt:
+                which, where = np.unique(nodes[some], return_inverse=True)
+                bits = self.bits_of(depth, which)
+            reach_children(nodes[some], cuts[some], bits, where, *given, *out)
         return level.cuts.child[cuts].astype(np.int64)
 
     def update(self, depth: int, nodes: Int64s, remember: bool, optimistic: bool = True) -> None:

@@ -41,9 +41,9 @@ def known_support(graph: PartialGraph) -> list[SupportLevel]:
             graph, depth, owner[alive], cuts[alive], number[position[alive]], len(nodes)
         )
         stop = np.exp(level.stop[nodes] - level.flow[nodes])
-        support.append(SupportLevel(level.sets.bits[nodes], stop, edges, probability[alive]))
+        support.append(SupportLevel(graph.bits_of(depth, nodes), stop, edges, probability[alive]))
         nodes, mass = children[kept], passed[kept]
-    last = graph.levels[-1].sets.bits[nodes]
+    last = graph.bits_of(graph.n_upper, nodes)
     return [*support, SupportLevel(last, np.empty(0), no_edges(len(last)), np.empty(0))]
 
 

@@ -50,8 +50,6 @@ def mark_largest(n_cuts: int, most: int, cuts: CutTable) -> tuple[Floats, Bools]
 
 @njit(cache=True, nogil=True)
 def list_largest(
-    first: int,
-    last: int,
     nodes: Int64s,
     bits: UInt64s,
     depth: int,
@@ -66,15 +64,15 @@ def list_largest(
     rest_ceiling: Floats,
     cuts: CutTable,
 ) -> None:
-    """Fill the ``most`` largest cuts of nodes[first:last], and what the others add up to.
+    """Fill the ``most`` largest cuts of nodes [N] of rows [N, W], and what the others add up to.
 
     Cuts that are ``wanted`` [M, 2], by feature and lowest threshold, are kept as well. ``scratch``
     has room for all cuts of a row set.
     """
     leaf = make_leaf_scratch(loops)
-    for i in range(first, last):
+    for i in range(nodes.shape[0]):
         node = nodes[i]
-        number = list_leaf_cuts(bits[node], 0, depth, loops, leaf, scratch)
+        number = list_leaf_cuts(bits[i], 0, depth, loops, leaf, scratch)
         value, kept = mark_largest(number, most, scratch)
         mark_wanted(number, wanted, scratch, kept)
         e, top = start[node], -math.inf

@@ -13,6 +13,13 @@ import numpy as np
 
 from dtgfn._support.arrays import Bools, Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.compiled import njit
+from dtgfn.engines.rowsets.code_counts import (
+    CountScratch,
+    count_codes,
+    make_count_scratch,
+    take_codes,
+    unpack,
+)
 from dtgfn.engines.rowsets.graph import rows_of
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.problem import Loops
@@ -29,6 +36,7 @@ class LeafScratch(NamedTuple):
     bucket: Floats  # [R, K]
     total_sums: Floats  # [K]
     two_codes: Bools  # [F] whether a feature has two codes only, as indicators of categories do
+    counts: CountScratch  # instead of the rows' arrays, where classes are counted at once
 
 
 @njit(cache=True, nogil=True)
@@ -40,6 +48,8 @@ def make_leaf_scratch(loops: Loops) -> LeafScratch:
     for f in range(n_features):
         third = n_ranks > 2 and loops.rank_code[f, 2] > loops.rank_code[f, 1]
         two_codes[f] = n_ranks > 1 and not third
+    if loops.counts.packed.shape[0] > 0:
+        n_rows = 0
     return LeafScratch(
         np.empty(n_rows, np.int32),
         np.empty((n_rows, n_sums)),
@@ -48,6 +58,7 @@ def make_leaf_scratch(loops: Loops) -> LeafScratch:
         np.zeros((n_ranks, n_sums)),
         np.zeros(n_sums),
         two_codes,
+        make_count_scratch(loops),
     )
 
 
@@ -98,8 +109,6 @@ def sum_codes(f: int, s: int, loops: Loops, scratch: LeafScratch) -> tuple[int, 
 
 @njit(cache=True, nogil=True)
 def look_ahead_by_formula(
-    first: int,
-    last: int,
     nodes: Int64s,
     bits: UInt64s,
     depth: int,
@@ -108,17 +117,15 @@ def look_ahead_by_formula(
     loops: Loops,
     cuts: CutTable,
 ) -> None:
-    """Fill the cuts of nodes[first:last], children valued as leaves; works for every score."""
+    """Fill the cuts of nodes [N] of rows [N, W], children valued as leaves; for every score."""
     scratch = make_leaf_scratch(loops)
-    for i in range(first, last):
-        list_leaf_cuts(bits[nodes[i]], start[nodes[i]], depth, loops, scratch, cuts)
+    for i in range(nodes.shape[0]):
+        list_leaf_cuts(bits[i], start[nodes[i]], depth, loops, scratch, cuts)
 
 
 @njit(cache=True, nogil=True)
-def list_leaf_cuts(
-    bits: UInt64s, at: int, depth: int, loops: Loops, scratch: LeafScratch, cuts: CutTable
-) -> int:
-    """Write all cuts of a row set from position ``at`` on; return where they end."""
+def load_rows(bits: UInt64s, loops: Loops, scratch: LeafScratch) -> int:
+    """Write the rows of a set with their sums, and the sums of all; return how many there are."""
     n_sums = scratch.total_sums.shape[0]
     s = rows_of(bits, scratch.rows)
     for c in range(n_sums):
@@ -127,9 +134,24 @@ def list_leaf_cuts(
         for c in range(n_sums):
             scratch.sums[r, c] = loops.sums[scratch.rows[r], c]
             scratch.total_sums[c] += scratch.sums[r, c]
-    e, n_varying = at, 0
+    return s
+
+
+@njit(cache=True, nogil=True)
+def list_leaf_cuts(
+    bits: UInt64s, at: int, depth: int, loops: Loops, scratch: LeafScratch, cuts: CutTable
+) -> int:
+    """Write all cuts of a row set from position ``at`` on; return where they end."""
+    s, e, n_varying = 0, at, 0
+    counted = loops.counts.packed.shape[0] > 0
+    if counted:
+        unpack(count_codes(bits, loops, scratch.counts), loops, scratch.total_sums)
+    else:
+        s = load_rows(bits, loops, scratch)
     for f in range(loops.ranks.shape[0]):
-        if scratch.two_codes[f]:
+        if counted:
+            lowest, highest = take_codes(f, loops, scratch.counts, scratch.seen, scratch.bucket)
+        elif scratch.two_codes[f]:
             lowest, highest = sum_two_codes(f, s, loops, scratch)
         else:
             lowest, highest = sum_codes(f, s, loops, scratch)

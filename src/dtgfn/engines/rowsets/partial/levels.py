@@ -102,14 +102,14 @@ def known_nodes(level: Level) -> Int64s:
     return np.flatnonzero(~np.isnan(level.flow[: len(level)]))
 
 
-def make_level(problem: Problem, depth: int, capacity: int = 64) -> Level:
-    """Return an empty level."""
-    n_sums = problem.score.leaf.n_sums
+def make_level(problem: Problem, depth: int, rebuilt: bool = False, capacity: int = 64) -> Level:
+    """Return an empty level; one whose row sets are ``rebuilt`` keeps no bits of them."""
+    n_sums, n_words = problem.score.leaf.n_sums, 0 if rebuilt else problem.n_words
     return Level(
         depth=depth,
         sets=RowSetTable(
             np.full(4 * capacity, -1, np.int32),
-            np.empty((capacity, problem.n_words), np.uint64),
+            np.empty((capacity, n_words), np.uint64),
             np.empty((capacity, 2), np.uint64),
             np.zeros(1, np.int32),
         ),
@@ -163,6 +163,19 @@ def reserve_cuts(level: Level, needed: int) -> None:
         larger = np.zeros((capacity, *old.shape[1:]), old.dtype)
         larger[: level.n_listed] = old[: level.n_listed]
         level.cuts = level.cuts._replace(**{name: larger})
+
+
+def close_gaps(level: Level, nodes: Int64s) -> None:
+    """Let the cuts of nodes that were just listed, each with more room than cuts, be adjacent."""
+    number = level.n_cuts[nodes].astype(np.int64)
+    ends = level.n_listed + np.cumsum(number)
+    moved = np.repeat(level.start[nodes] - ends + number, number)
+    if moved.any():
+        there = np.arange(level.n_listed, level.n_listed + number.sum())
+        for column in level.cuts:
+            column[there] = column[there + moved]
+    level.start[nodes] = ends - number
+    level.n_listed += int(number.sum())
 
 
 def cut_bytes(n_sums: int) -> int:

@@ -84,7 +84,7 @@ def centred(target: Floats) -> Iterator[Float32s]:
 
 def column_signs(loops: Loops, rows: Int32s) -> tuple[Float32s, Int64s]:
     """Sides [n, signs] of rows at middle thresholds of columns, and whose [signs] they are."""
-    ranks = loops.ranks[:, rows]
+    ranks: npt.NDArray[np.generic] = loops.ranks[:, rows]
     in_order = np.sort(ranks, axis=1)
     n_features = len(ranks)
     parts, feature = [], []

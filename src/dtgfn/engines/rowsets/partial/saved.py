@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dtgfn._support.arrays import Int32s, Int64s
+from dtgfn._support.arrays import Int64s
 from dtgfn.engines.rowsets.graph import count_cuts, make_row_sets
 from dtgfn.engines.rowsets.partial.cuts import CutTable
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
@@ -19,7 +20,7 @@ from dtgfn.engines.rowsets.partial.levels import (
     reserve_cuts,
     reserve_nodes,
 )
-from dtgfn.engines.rowsets.problem import Problem
+from dtgfn.engines.rowsets.partial.rebuilt import sets_at_once
 
 LARGEST_LOG = 1e100  # sums of such numbers stay numbers
 CUTS_AT_ONCE = 100_000  # checked, so that the row sets on both sides stay a few megabytes
@@ -41,14 +42,15 @@ def graph_arrays(graph: PartialGraph) -> Arrays:
 
 def restore_graph(graph: PartialGraph, arrays: Arrays) -> None:
     """Take back what ``graph_arrays`` gave, and nothing of what was there before."""
-    levels = [make_level(graph.problem, depth) for depth in range(graph.n_upper + 1)]
+    rebuilt = graph.limits.rebuilt
+    levels = [make_level(graph.problem, depth, rebuilt) for depth in range(graph.n_upper + 1)]
     graph.levels = levels
     for level in levels:
         name = f"level.{level.depth}."
         part = {key.removeprefix(name): a for key, a in arrays.items() if key.startswith(name)}
         fill_level(level, part)
     for level, below in zip(levels, [*levels[1:], None], strict=True):
-        check_level(level, below, graph.problem, graph.limits.kept_cuts)
+        check_level(level, below, graph)
 
 
 def fill_level(level: Level, arrays: dict[str, npt.NDArray[Any]]) -> None:
@@ -69,20 +71,36 @@ def fill_level(level: Level, arrays: dict[str, npt.NDArray[Any]]) -> None:
     fill_slots(n_nodes, level.sets.keys, level.sets.slots)
 
 
-def check_level(level: Level, below: Level | None, problem: Problem, kept_cuts: int | None) -> None:
-    """Refuse a level that is not one of this problem."""
-    n_nodes, bits = len(level), level.sets.bits[: len(level)]
+def check_level(level: Level, below: Level | None, graph: PartialGraph) -> None:
+    """Refuse a level that is not one of this problem; those above are checked before."""
     wrong = (
-        (level.depth == 0 and (n_nodes != 1 or (bits != problem.root_bits).any()))
-        or (bits & ~problem.root_bits).any()
-        or not bits.any(axis=1).all()
-        or (make_row_sets(problem, bits).keys != level.sets.keys[:n_nodes]).any()
+        (level.depth == 0 and len(level) != 1)
+        or not all(_has_rows(level, nodes, graph) for nodes in parts(np.arange(len(level)), graph))
         or not _has_numbers(level)
-        or not _has_cuts(level, below, problem, kept_cuts)
+        or not _has_cuts(level, below, graph)
         or not _has_origins(level, below)
+        or not _parts_rows(level, below, graph)
     )
     if wrong:
         raise ValueError(f"the row sets at depth {level.depth} do not fit together")
+
+
+def parts(items: Int64s, graph: PartialGraph) -> Iterator[Int64s]:
+    """Yield items in parts with few enough row sets to be looked at together."""
+    size = min(sets_at_once(graph.problem), CUTS_AT_ONCE)
+    for first in range(0, items.size, size):
+        yield items[first : first + size]
+
+
+def _has_rows(level: Level, nodes: Int64s, graph: PartialGraph) -> bool:
+    """Whether nodes have rows, and their names."""
+    bits, root = graph.bits_of(level.depth, nodes), graph.problem.root_bits
+    return (
+        (level.depth > 0 or bool((bits == root).all()))
+        and not (bits & ~root).any()
+        and bool(bits.any(axis=1).all())
+        and bool((make_row_sets(graph.problem, bits).keys == level.sets.keys[nodes]).all())
+    )
 
 
 def _has_origins(level: Level, below: Level | None) -> bool:
@@ -117,16 +135,20 @@ def _has_numbers(level: Level) -> bool:
     )
 
 
-def _has_cuts(level: Level, below: Level | None, problem: Problem, kept_cuts: int | None) -> bool:
-    """Whether every node that was looked at has its cuts, and these part its rows."""
+def _has_cuts(level: Level, below: Level | None, graph: PartialGraph) -> bool:
+    """Whether every node that was looked at has its cuts."""
+    problem, kept_cuts = graph.problem, graph.limits.kept_cuts
     n_nodes, n_listed, cuts = len(level), level.n_listed, level.cuts
     start, n_cuts = level.start[:n_nodes], level.n_cuts[:n_nodes]
     if below is None:
         return n_listed == 0 and not n_cuts.any() and bool((start == -1).all())
     listed = np.flatnonzero(start >= 0)
     known = np.flatnonzero(~np.isnan(level.flow[:n_nodes]))
-    counts = np.empty(listed.size, np.int32)
-    count_cuts(0, listed.size, level.sets.bits[listed], problem.loops, counts)
+    counts = np.zeros(0, np.int32)
+    for nodes in parts(listed, graph):
+        some = np.empty(nodes.size, np.int32)
+        count_cuts(0, nodes.size, graph.bits_of(level.depth, nodes), problem.loops, some)
+        counts = np.concatenate([counts, some])
     if kept_cuts is not None and (n_cuts[listed] >= np.minimum(counts, kept_cuts)).all():
         counts = np.minimum(counts, n_cuts[listed])
     unlisted = start < 0
@@ -141,23 +163,27 @@ def _has_cuts(level: Level, below: Level | None, problem: Problem, kept_cuts: in
     highest = problem.loops.rank_code.max(axis=1, initial=0)[feature]
     if ((low < 0) | (high <= low) | (high > highest)).any():
         return False
-    if ((child < -1) | (child >= len(below))).any():
-        return False
-    cut = np.repeat(start[listed] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-    return _parts_rows(np.repeat(listed, counts), child[cut], level, below)
+    return not ((child < -1) | (child >= len(below))).any()
 
 
-def _parts_rows(owner: Int64s, child: Int32s, level: Level, below: Level) -> bool:
-    """Whether the children [E, 2] of nodes [E] that are there have their rows, each just once."""
-    there = np.flatnonzero((child >= 0).any(axis=1))
-    for first in range(0, there.size, CUTS_AT_ONCE):
-        e = there[first : first + CUTS_AT_ONCE]
-        parent = level.sets.bits[owner[e]]
-        sides = [
-            np.where((child[e, side] >= 0)[:, None], below.sets.bits[child[e, side]], 0)
-            for side in range(2)
-        ]
-        both = (child[e] >= 0).all(axis=1)
+def _parts_rows(level: Level, below: Level | None, graph: PartialGraph) -> bool:
+    """Whether the children of nodes that are there have their rows, each just once."""
+    if below is None:
+        return True
+    listed = np.flatnonzero(level.start[: len(level)] >= 0)
+    counts, child = level.n_cuts[listed].astype(np.int64), level.cuts.child
+    owner = np.repeat(listed, counts)
+    cut = np.repeat(level.start[listed] - np.cumsum(counts) + counts, counts)
+    cut += np.arange(counts.sum())
+    there = np.flatnonzero((child[cut] >= 0).any(axis=1))
+    for some in parts(there, graph):
+        e, parent = child[cut[some]], graph.bits_of(level.depth, owner[some])
+        sides = []
+        for side in range(2):
+            known = e[:, side] >= 0
+            sides.append(np.zeros_like(parent))
+            sides[side][known] = graph.bits_of(below.depth, e[known, side].astype(np.int64))
+        both = (e >= 0).all(axis=1)
         if (sides[0] & sides[1]).any() or ((sides[0] | sides[1]) & ~parent).any():
             return False
         if ((sides[0] | sides[1]) != parent)[both].any():
