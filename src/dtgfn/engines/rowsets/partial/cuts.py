@@ -232,7 +232,8 @@ def reach_children(
             child = find_or_add(names[side, 0], names[side, 1], side_bits[side, :n_kept], below)
             if child == before:
                 lookahead[child] = cuts.lookahead[e, side]
-                sums[child] = side_sums[side]
+                for c in range(n_sums):  # a slice would bring its error's words along
+                    sums[child, c] = side_sums[side, c]
                 stop[child] = stop_flow(sums[child], log_prior, loops)
                 parent[child], origin[child] = node, 2 * e + side
             cuts.child[e, side] = child
