@@ -18,10 +18,10 @@ from dtgfn import infer
 from dtgfn._support.parallel import run_at_once
 from dtgfn.engines import MlpPolicy, load_policy, shipped_policy
 from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
+from dtgfn.engines.gfn.fixed.kept_views import view_children, view_nodes
 from dtgfn.engines.gfn.fixed.network import CorrectedNetwork
 from dtgfn.engines.gfn.fixed.policies import N_VIEW, pack_tensors
-from dtgfn.engines.gfn.fixed.views import view_children, view_nodes
-from dtgfn.engines.rowsets.partial.graph import PartialGraph
+from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph
 from dtgfn.engines.rowsets.partial.levels import known_nodes
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
@@ -189,3 +189,41 @@ def test_zero_shot_needs_no_torch():
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
     )
     assert done.stdout.split() == ["False"], done.stderr
+
+
+@pytest.mark.parametrize("kept_cuts", [None, 6])
+def test_views_that_are_kept_are_those_that_would_be_made_anew(kept_cuts):
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 10, (80, 4)), rng.integers(0, 2, 80), DirichletLeaf(2)
+    graph = make_graph(*table, tails=1 if kept_cuts else 2)
+    graph.limits = Limits(kept_cuts=kept_cuts, linked=not kept_cuts)
+    graph.clear()
+    root = np.zeros(1, np.int64)
+    graph.expand(0, root)
+    graph.update(0, root, remember=True)
+
+    def anew(depth: int, nodes: np.ndarray) -> np.ndarray:
+        for level in graph.levels:
+            level.memo.clear()
+        return view_nodes(graph, depth, nodes)
+
+    cuts = np.arange(graph.levels[0].n_cuts[0])
+    nodes = np.unique(graph.reach(0, np.zeros_like(cuts), cuts))
+    for some in (nodes[::2], nodes, nodes[::3]):  # in pieces, as training asks
+        kept = view_nodes(graph, 1, some)
+    np.testing.assert_array_equal(kept, anew(1, nodes[::3]))
+    if kept_cuts:  # the root lists its cuts anew, one more of them: what it looks like has changed
+        before = view_nodes(graph, 1, nodes)
+        listed = {tuple(cut) for cut in zip(*root_rules(graph), strict=True)}
+        wanted = next(c for c in ((f, 4) for f in range(4)) if c not in listed)
+        graph.keep(0, 0, np.array([wanted], np.int32))
+        kept = view_nodes(graph, 1, nodes)
+        assert (kept != before).any()
+        np.testing.assert_array_equal(kept, anew(1, nodes))
+
+
+def root_rules(graph: PartialGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Features and thresholds of the root's cuts."""
+    root = graph.levels[0]
+    here = slice(int(root.start[0]), int(root.start[0] + root.n_cuts[0]))
+    return root.cuts.feature[here], root.cuts.low[here]

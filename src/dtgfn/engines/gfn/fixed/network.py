@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from dtgfn._support.arrays import Float32s, Int64s
 from dtgfn.engines.gfn.fixed.inputs import LEVELS_LEFT, N_INPUTS, child_inputs, node_inputs
+from dtgfn.engines.gfn.fixed.kept_views import view_children, view_nodes
 from dtgfn.engines.gfn.fixed.policies import Policy
-from dtgfn.engines.gfn.fixed.views import N_VIEW, view_children, view_nodes
+from dtgfn.engines.gfn.fixed.views import N_VIEW
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.engines.rowsets.partial.levels import Level
 
