@@ -93,6 +93,7 @@ class Maker:
         settings = replace(self.settings, exact_tails=levels)
         alike = replace(self, run=run, settings=settings, n_jobs=1)
         small = alike.sampler(few, alike.problem(few), 0, limits)
+        small.look_first()
         rng = np.random.default_rng(0)
         paths = small.rollout(2, self.settings.epsilon, rng)
         small.residuals([small.retrace(paths.trees, rng)], True)

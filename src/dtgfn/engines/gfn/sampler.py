@@ -43,6 +43,9 @@ class Sampler(Protocol):
     def network(self) -> nn.Module:
         """Everything learned by gradients but log Z."""
 
+    def look_first(self) -> None:
+        """Look, before the first step, at what needs no training to be worth a look."""
+
     def rollout(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> Trajectories:
         """Draw trajectories from the behaviour policy, a share ``epsilon`` of actions uniform."""
 

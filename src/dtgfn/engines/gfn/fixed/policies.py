@@ -101,9 +101,20 @@ class MlpPolicy:
             missing = (nats - root**2) * weight + slope @ change
             normal = slope.T @ slope + strength * np.eye(change.size)
             change = np.linalg.solve(normal, slope.T @ missing)
-        last = np.asarray(self.weights[-1] + change[:-1, None], np.float32)
-        bias = np.asarray(self.biases[-1] + change[-1], np.float32)
-        return replace(self, weights=(*self.weights[:-1], last), biases=(*self.biases[:-1], bias))
+        return self.with_last(np.asarray(self.last_layer + change, np.float32))
+
+    @property
+    def last_layer(self) -> Float32s:
+        """Weights and bias [H + 1] of the last layer."""
+        return np.append(self.weights[-1][:, 0], self.biases[-1])
+
+    def with_last(self, layer: Float32s) -> MlpPolicy:
+        """Return the policy with other weights and bias [H + 1] of its last layer."""
+        weights, biases = (
+            (*self.weights[:-1], layer[:-1, None].copy()),
+            (*self.biases[:-1], layer[-1:]),
+        )
+        return replace(self, weights=weights, biases=biases)
 
     def save(self, path: str | Path) -> None:
         """Write it as a safetensors file."""
