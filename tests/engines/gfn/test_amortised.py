@@ -22,7 +22,7 @@ from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
 from dtgfn.engines.gfn.fixed.kept_views import view_children, view_nodes
 from dtgfn.engines.gfn.fixed.looks import affordable_looks, look_around
 from dtgfn.engines.gfn.fixed.network import CorrectedNetwork
-from dtgfn.engines.gfn.fixed.policies import N_VIEW, pack_tensors
+from dtgfn.engines.gfn.fixed.policies import N_VIEW, pack_tensors, softplus
 from dtgfn.engines.gfn.zero_shot import make_zero_shot
 from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph
 from dtgfn.engines.rowsets.partial.levels import known_nodes
@@ -91,6 +91,10 @@ def test_numpy_and_torch_say_the_same():
             x = torch.nn.functional.silu(x)
     said = torch.nn.functional.softplus(x[:, 0]).numpy() ** 2
     np.testing.assert_allclose(policy.guess(views), said, rtol=1e-3, atol=1e-3)
+    for n in (0, 1, 15, 17):  # rows go through the layers in blocks
+        np.testing.assert_array_equal(policy.guess(views[:n]), policy.guess(views)[:n])
+    own = softplus(policy.score(views)) ** 2  # numpy's, row by row the same
+    np.testing.assert_allclose(policy.guess(views), own, rtol=1e-4, atol=1e-4)
     # What trains begins exactly there.
     network = CorrectedNetwork(policy, (8,))
     np.testing.assert_allclose(network.predict(views), policy.guess(views), rtol=1e-3, atol=2e-3)

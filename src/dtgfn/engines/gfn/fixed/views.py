@@ -278,12 +278,12 @@ def describe_children(
         for side in range(2):
             for c in range(n_sums):
                 here[side, c] = cuts.sums[e, side, c]
+        sides = leaf_numbers(here[0], loops), leaf_numbers(here[1], loops)
         for side in range(2):
             x, at = out[2 * i + side], N_TABLE + N_CONTEXT
             x[:N_TABLE] = table
             x[N_TABLE:at] = contexts[k]
-            n, leaf, room = leaf_numbers(here[side], loops)
-            n_other, leaf_other, room_other = leaf_numbers(here[1 - side], loops)
+            (n, leaf, room), (n_other, leaf_other, room_other) = sides[side], sides[1 - side]
             x[at] = min(levels_left, MOST_LEVELS)
             x[at + 1] = 1.0 / max(levels_left, 1)
             x[at + 2] = math.log1p(n)
