@@ -66,7 +66,7 @@ class TabularSampler:
             probability = self.network.log_pf().double().exp().numpy()
         return probability / probability.sum()
 
-    def look_first(self):
+    def look_first(self, most=np.inf):
         pass
 
     def rollout(self, n_trees, epsilon, rng):

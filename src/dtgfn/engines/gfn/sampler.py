@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -43,7 +44,7 @@ class Sampler(Protocol):
     def network(self) -> nn.Module:
         """Everything learned by gradients but log Z."""
 
-    def look_first(self) -> None:
+    def look_first(self, most: float = math.inf) -> None:
         """Look, before the first step, at what needs no training to be worth a look."""
 
     def rollout(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> Trajectories:

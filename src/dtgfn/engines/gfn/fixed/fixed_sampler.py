@@ -86,10 +86,11 @@ class FixedSampler(FixedPolicy):
         """What is learned by gradients but log Z."""
         return cast("Learner", self.flows.network)
 
-    def look_first(self) -> None:
+    def look_first(self, most: float = math.inf) -> None:
         """Make the looks that a fit without training makes, so that training is never behind it.
 
-        What the policy for all tables learns of this one is where the network begins.
+        At ``most`` so many. What the policy for all tables learns of this one is where the network
+        begins.
         """
         flows, network, policy = self.flows, self.network, self.shared
         if policy is None or not self.remember or self.graph.n_upper == 0:
@@ -97,7 +98,7 @@ class FixedSampler(FixedPolicy):
         looking = PolicyGuesser(policy)
         flows.listen_to(looking)
         try:
-            look_around(self, affordable_looks(self.graph))
+            look_around(self, int(min(affordable_looks(self.graph), most)))
             learned = getattr(flows.network, "learned", None)
             if isinstance(network, CorrectedNetwork) and learned is not None:
                 network.begin_from(learned)

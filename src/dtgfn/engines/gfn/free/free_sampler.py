@@ -133,7 +133,7 @@ class FreeSampler:
             torch.tensor(stop_at_once / score.temperature, dtype=torch.float64, device=self.device)
         )
 
-    def look_first(self) -> None:
+    def look_first(self, most: float = math.inf) -> None:
         """Do nothing: no row sets are known here."""
 
     def rollout(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> FreeTrajectories:
