@@ -13,7 +13,7 @@ from dtgfn.engines.gfn.fixed.fixed_policy import FixedPolicy
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
 
 ROUNDS, LEARNED = 6, 3  # of looks, and after how many of them the policy learns
-LOOKED = 8e7  # pairs of cuts, or cells and cuts, that looks and drawing may take each
+LOOKED = 5e7  # pairs of cuts, or cells and cuts, that looks and drawing may take each
 MOST_LOOKS = 4000
 FEWEST_LOOKS = 16
 LOOKS = 1  # tells their randomness from that of steps
