@@ -24,7 +24,7 @@ from dtgfn_bench.r_tables import read_r_table
 from dtgfn_bench.studies.reporting import Report
 
 EXACT_SECONDS = 300.0
-COLUMNS = ("ELBO gap", "EUBO gap", "log evidence", "P(y | x)", "CPU s")
+COLUMNS = ("ELBO gap", "EUBO gap", "log evidence", "P(y given x)", "CPU s")
 
 
 class Case(NamedTuple):
