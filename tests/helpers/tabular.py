@@ -66,6 +66,9 @@ class TabularSampler:
             probability = self.network.log_pf().double().exp().numpy()
         return probability / probability.sum()
 
+    def look_first(self, most=np.inf):
+        pass
+
     def rollout(self, n_trees, epsilon, rng):
         probability = (1 - epsilon) * self.policy() + epsilon / len(self.trees)
         return self._paths(rng.choice(len(self.trees), n_trees, p=probability))

@@ -17,11 +17,14 @@ from thoroughness import examples
 from dtgfn import infer
 from dtgfn._support.parallel import run_at_once
 from dtgfn.engines import MlpPolicy, load_policy, shipped_policy
+from dtgfn.engines.contract import Run
 from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
+from dtgfn.engines.gfn.fixed.kept_views import view_children, view_nodes
+from dtgfn.engines.gfn.fixed.looks import affordable_looks, look_around
 from dtgfn.engines.gfn.fixed.network import CorrectedNetwork
-from dtgfn.engines.gfn.fixed.policies import N_VIEW, pack_tensors
-from dtgfn.engines.gfn.fixed.views import view_children, view_nodes
-from dtgfn.engines.rowsets.partial.graph import PartialGraph
+from dtgfn.engines.gfn.fixed.policies import N_VIEW, pack_tensors, softplus
+from dtgfn.engines.gfn.zero_shot import make_zero_shot
+from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph
 from dtgfn.engines.rowsets.partial.levels import known_nodes
 from dtgfn.engines.rowsets.problem import make_problem
 from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
@@ -88,6 +91,10 @@ def test_numpy_and_torch_say_the_same():
             x = torch.nn.functional.silu(x)
     said = torch.nn.functional.softplus(x[:, 0]).numpy() ** 2
     np.testing.assert_allclose(policy.guess(views), said, rtol=1e-3, atol=1e-3)
+    for n in (0, 1, 15, 17):  # rows go through the layers in blocks
+        np.testing.assert_array_equal(policy.guess(views[:n]), policy.guess(views)[:n])
+    own = softplus(policy.score(views)) ** 2  # numpy's, row by row the same
+    np.testing.assert_allclose(policy.guess(views), own, rtol=1e-4, atol=1e-4)
     # What trains begins exactly there.
     network = CorrectedNetwork(policy, (8,))
     np.testing.assert_allclose(network.predict(views), policy.guess(views), rtol=1e-3, atol=2e-3)
@@ -177,6 +184,57 @@ def test_training_corrects_it_and_the_same_seed_gives_the_same_trees():
             infer(X, y, **options)
 
 
+def graph_state(graph: PartialGraph) -> list[dict[bytes, float]]:
+    """Flow of every row set known, by level."""
+    return [
+        {level.sets.bits[i].tobytes(): float(level.flow[i]) for i in known_nodes(level)}
+        for level in graph.levels
+    ]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_training_begins_with_the_looks_of_a_fit_without_training(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(150, 5))
+    y = (X[:, 0] > 0) ^ (X[:, 1] > X[:, 2])
+    score = make_score(DirichletLeaf(2), n_features=5, n_thresholds=19, max_depth=5)
+    codes = np.clip((X + 3) / 6 * 20, 0, 19).astype(np.uint16)
+    rows = merge_rows(Rows(codes, y.astype(np.int32), np.ones(150)))
+    run = Run(column=np.arange(5, dtype=np.int32), n_columns=5, n_trees=10, n_jobs=1)
+    given = rows, score, run, shipped_policy(), 2, np.inf
+    alone = make_zero_shot(*given, seed=7)
+    look_around(alone, affordable_looks(alone.graph))
+    assert not alone.exact  # else it would be no wonder
+    sampler = FixedSampler(alone.graph.problem, rows, policy=shipped_policy(), hidden=(8,), seed=7)
+    sampler.look_first()
+    assert graph_state(sampler.graph) == graph_state(alone.graph)
+    # And where the correction begins is what the looks have taught.
+    views = view_nodes(alone.graph, 1, known_nodes(alone.graph.levels[1]))
+    learned = alone.flows.network
+    np.testing.assert_allclose(sampler.network.predict(views), learned.predict(views), atol=2e-3)
+    assert np.abs(learned.policy.guess(views) - learned.predict(views)).max() > 0.01
+    floor = sampler.bounds()[0]
+    for step in range(3):
+        paths = sampler.rollout(20, 0.1, rng)
+        sampler.learn([paths])
+        assert sampler.bounds()[0] >= floor - 1e-9, step
+
+
+def test_a_run_that_was_broken_off_goes_on_from_what_the_looks_taught(tmp_path):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(120, 4))
+    y = (X[:, 0] > 0) ^ (X[:, 1] > X[:, 2])
+    options = {"max_depth": 5, "n_thresholds": 19, "n_trees": 50, "random_state": 0}
+    options |= {"policy": "shipped", "hidden": (8,), "n_scouts": 4}
+    path = tmp_path / "checkpoint"
+    infer(X, y, n_steps=2, checkpoint=path, **options)
+    on = infer(X, y, n_steps=4, checkpoint=path, **options)
+    once = infer(X, y, n_steps=4, **options)
+    np.testing.assert_array_equal(on.log_reward, once.log_reward)
+    np.testing.assert_array_equal(on.log_prob, once.log_prob)
+    assert once.diagnostics["open"] > 0
+
+
 def test_zero_shot_needs_no_torch():
     code = (
         "import sys, numpy as np; from dtgfn import infer\n"
@@ -189,3 +247,41 @@ def test_zero_shot_needs_no_torch():
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
     )
     assert done.stdout.split() == ["False"], done.stderr
+
+
+@pytest.mark.parametrize("kept_cuts", [None, 6])
+def test_views_that_are_kept_are_those_that_would_be_made_anew(kept_cuts):
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 10, (80, 4)), rng.integers(0, 2, 80), DirichletLeaf(2)
+    graph = make_graph(*table, tails=1 if kept_cuts else 2)
+    graph.limits = Limits(kept_cuts=kept_cuts, linked=not kept_cuts)
+    graph.clear()
+    root = np.zeros(1, np.int64)
+    graph.expand(0, root)
+    graph.update(0, root, remember=True)
+
+    def anew(depth: int, nodes: np.ndarray) -> np.ndarray:
+        for level in graph.levels:
+            level.memo.clear()
+        return view_nodes(graph, depth, nodes)
+
+    cuts = np.arange(graph.levels[0].n_cuts[0])
+    nodes = np.unique(graph.reach(0, np.zeros_like(cuts), cuts))
+    for some in (nodes[::2], nodes, nodes[::3]):  # in pieces, as training asks
+        kept = view_nodes(graph, 1, some)
+    np.testing.assert_array_equal(kept, anew(1, nodes[::3]))
+    if kept_cuts:  # the root lists its cuts anew, one more of them: what it looks like has changed
+        before = view_nodes(graph, 1, nodes)
+        listed = {tuple(cut) for cut in zip(*root_rules(graph), strict=True)}
+        wanted = next(c for c in ((f, 4) for f in range(4)) if c not in listed)
+        graph.keep(0, 0, np.array([wanted], np.int32))
+        kept = view_nodes(graph, 1, nodes)
+        assert (kept != before).any()
+        np.testing.assert_array_equal(kept, anew(1, nodes))
+
+
+def root_rules(graph: PartialGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Features and thresholds of the root's cuts."""
+    root = graph.levels[0]
+    here = slice(int(root.start[0]), int(root.start[0] + root.n_cuts[0]))
+    return root.cuts.feature[here], root.cuts.low[here]

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from clocks import tick
 from enumeration import Case, Enumeration, from_batch, to_batch
 from keyword_engines import infer_exact, infer_gfn
 from sklearn.datasets import load_iris
@@ -414,3 +415,26 @@ def test_a_tiny_table_by_enumeration():
     np.testing.assert_allclose(
         np.exp(posterior.solution.log_prob(to_batch(every.trees))), every.probability
     )
+
+
+@pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")
+@pytest.mark.parametrize("policy", ["fresh", "shipped"])
+def test_what_torch_imports_with_its_first_optimizer_takes_no_time_of_the_first_fit(
+    monkeypatch, policy
+):
+    now, make = tick(monkeypatch, 0.0), torch.optim.Adam.__init__
+    waited = []
+
+    def slow_once(self, *args, **options):
+        if not waited:
+            now.time += 1000.0
+            waited.append(now.time)
+        make(self, *args, **options)
+
+    monkeypatch.setattr(torch.optim.Adam, "__init__", slow_once)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    options = {"max_depth": 4, "n_thresholds": 9, "n_trees": 20, "patience": None}
+    found = dtgfn.infer(X, X[:, 0] > 0, policy=policy, n_steps=2, time_budget=10.0, **options)
+    assert waited
+    assert found.diagnostics["seconds"] < 10.0

@@ -17,7 +17,7 @@ from dtgfn._support.arrays import Float32s, Floats, Int64s
 from dtgfn._support.parallel import run_at_once
 from dtgfn.data.tables import as_table
 from dtgfn.data.thresholds import Binning
-from dtgfn.engines.gfn.fixed.views import view_nodes
+from dtgfn.engines.gfn.fixed.kept_views import view_nodes
 from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph
 from dtgfn.engines.rowsets.partial.levels import known_nodes
 from dtgfn.engines.rowsets.problem import make_problem

@@ -235,14 +235,13 @@ def infer_gfn(
 
     allowance = Allowance(run.time_budget)
     settings, rng = options.settings, np.random.default_rng(run.random_state)
-    network_seed, train_seed = (int(seed) for seed in rng.integers(0, 2**31, size=2))
+    seeds = draw_seeds(rng)
     threads = count_threads(run.n_jobs)
     # The fixed order's network is small: more threads would wait for each other.
     torch_jobs = threads if settings.leaf_order == "free" or settings.device != "cpu" else 1
     merged = merge_rows(rows, ordered=False)
     fingerprint = name_target(merged, score)
     with torch_threads(torch_jobs):
-        seeds = network_seed, train_seed
         given = (score, run, options, fingerprint, seeds, threads, allowance)
         sampler, state = begin(rows, merged, *given)
         training = train(
@@ -251,7 +250,7 @@ def infer_gfn(
             score,
             settings,
             time_budget=seconds_until(allowance.deadline(TRAINED)),
-            random_state=train_seed,
+            random_state=seeds[1],
             progress=run.progress,
             callbacks=options.callbacks,
             checkpoint=options.checkpoint,
@@ -262,6 +261,12 @@ def infer_gfn(
         sampler.deadline = drawing_deadline(training.stopped_because, allowance)
         trained = TrainedPolicy(sampler, training.state, fingerprint, torch_jobs)
         return draw_posterior(trained, training, rows, score, run, rng, allowance)
+
+
+def draw_seeds(rng: np.random.Generator) -> tuple[int, int]:
+    """Draw the seeds of the network, which are those of looks too, and of training."""
+    network, training = rng.integers(0, 2**31, size=2)
+    return int(network), int(training)
 
 
 def zero_shot_policy(options: GfnOptions) -> Policy | None:
@@ -276,24 +281,25 @@ def infer_zero_shot(
     rows: Rows, score: Score, run: Run, options: GfnOptions, shared: Policy
 ) -> TreePosterior:
     """Draw trees from a policy for all tables, after some looks at this one."""
+    from dtgfn.engines.gfn.fixed.looks import affordable_looks, look_around
     from dtgfn.engines.gfn.zero_shot import (
         Looked,
         compile_zero_shot,
-        look_around,
         make_zero_shot,
     )
 
     allowance, rng = Allowance(run.time_budget), np.random.default_rng(run.random_state)
+    seed = draw_seeds(rng)[0]
     merged = merge_rows(rows, ordered=False)
     run.progress(PREPARING, 0.0)
     memory = allowed_memory(options.memory_budget)
     given = (score, run, shared, options.settings.exact_tails, memory)
-    drawn = make_zero_shot(merged, *given)
+    drawn = make_zero_shot(merged, *given, seed)
     with allowance.paused():
         compile_zero_shot(drawn, *given)
     run.progress(PREPARING, 1.0)
     drawn.deadline = allowance.deadline(TRAINED)
-    look_around(drawn, rng)
+    look_around(drawn, affordable_looks(drawn.graph))
     drawn.deadline = drawing_deadline("steps", allowance)
     policy = TrainedPolicy(drawn, None, "", 1)
     return draw_posterior(policy, Looked(allowance.used), rows, score, run, rng, allowance)

@@ -11,11 +11,13 @@ import torch
 from dtgfn._support.parallel import Threads
 from dtgfn.engines.contract import Run
 from dtgfn.engines.gfn.fixed.fixed_sampler import FixedSampler
+from dtgfn.engines.gfn.fixed.looks import ROUNDS
 from dtgfn.engines.gfn.fixed.policies import Policy
 from dtgfn.engines.gfn.free.free_sampler import FreeSampler
 from dtgfn.engines.gfn.hooks import PathNetwork
 from dtgfn.engines.gfn.sampler import Sampler
 from dtgfn.engines.gfn.settings import Settings
+from dtgfn.engines.gfn.state import make_optimizer
 from dtgfn.engines.rowsets.partial.graph import Limits, PartialGraph, limits_for
 from dtgfn.engines.rowsets.problem import Problem, make_problem, rank_type
 from dtgfn.engines.warm_up import few_cells
@@ -87,7 +89,10 @@ class Maker:
         replace(self, run=run).problem(few)
 
     def compile_steps(self, rows: Rows, problem: Problem | None) -> None:
-        """Run everything once on a few rows: compiling is not the time budget's fault."""
+        """Run everything once on a few rows: compiling is not the time budget's fault.
+
+        Nor is what torch imports with the first optimizer, which takes seconds.
+        """
         few, run = few_cells(rows, self.run)
         limits, levels, ranked = None, 1, None
         if problem is not None:
@@ -100,9 +105,13 @@ class Maker:
         settings = replace(self.settings, exact_tails=levels)
         alike = replace(self, run=run, settings=settings, n_jobs=1)
         small = alike.sampler(few, alike.problem(few, ranked), 0, limits)
-        rng = np.random.default_rng(0)
+        small.look_first(ROUNDS)
+        optimizer, rng = make_optimizer(small, settings), np.random.default_rng(0)
         paths = small.rollout(2, self.settings.epsilon, rng)
-        small.residuals([small.retrace(paths.trees, rng)], True)
+        loss = small.residuals([small.retrace(paths.trees, rng)], True).delta.square().mean()
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
         small.draw(2, rng)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -42,6 +43,9 @@ class Sampler(Protocol):
     @property
     def network(self) -> nn.Module:
         """Everything learned by gradients but log Z."""
+
+    def look_first(self, most: float = math.inf) -> None:
+        """Look, before the first step, at what needs no training to be worth a look."""
 
     def rollout(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> Trajectories:
         """Draw trajectories from the behaviour policy, a share ``epsilon`` of actions uniform."""

@@ -200,7 +200,7 @@ def start_state(
         sampler=sampler,
         score=score,
         settings=settings,
-        optimizer=_make_optimizer(sampler, settings),
+        optimizer=make_optimizer(sampler, settings),
         replay=ReplayBuffer(settings.replay_capacity),
         rng=rng,
         evaluation_seed=int(rng.integers(0, 1 << 32)),
@@ -213,7 +213,8 @@ def network_parameters(sampler: Sampler) -> list[torch.nn.Parameter]:
     return [p for p in every if p.requires_grad and p is not sampler.log_z]
 
 
-def _make_optimizer(sampler: Sampler, settings: Settings) -> torch.optim.Adam:
+def make_optimizer(sampler: Sampler, settings: Settings) -> torch.optim.Adam:
+    """Return what follows gradients; log Z has a rate of its own."""
     groups = [
         {"params": network_parameters(sampler), "lr": settings.learning_rate},
         {"params": [sampler.log_z], "lr": settings.log_z_learning_rate},

@@ -243,7 +243,8 @@ def evaluation_interval(state: TrainState) -> int:
 
 
 def _begin(state: TrainState, clock: _Clock) -> None:
-    """Look at the untrained policy, and start log Z from there."""
+    """Look at the table and the untrained policy, and start log Z from there."""
+    state.sampler.look_first()
     evaluate(state, clock.evaluation_deadline)
     start = state.settings.log_z_start
     start = state.history[-1]["log_evidence"] if start is None else start

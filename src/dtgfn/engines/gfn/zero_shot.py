@@ -1,8 +1,7 @@
 """Zero-shot: trees from a policy for all tables, after some looks and without any training step.
 
-Scouts look where the policy expects most mass; what they find settles flows and fits the policy's
-last layer to this table, in closed form. All of it is counted in row sets, not in seconds, so that
-a fit is the same on every machine; no torch is imported.
+The looks are counted in row sets, not in seconds, so that a fit is the same on every machine
+(``fixed/looks.py``); no torch is imported.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from dtgfn.engines.contract import Run
 from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
 from dtgfn.engines.gfn.fixed.fixed_policy import FixedPolicy
 from dtgfn.engines.gfn.fixed.guesses import PolicyGuesser
+from dtgfn.engines.gfn.fixed.looks import ROUNDS, affordable_looks, look_around
 from dtgfn.engines.rowsets.partial.graph import PartialGraph, limits_for
 from dtgfn.engines.rowsets.problem import make_problem, rank_type
 from dtgfn.trees.score import Rows, Score
@@ -24,11 +24,7 @@ from dtgfn.trees.score import Rows, Score
 if TYPE_CHECKING:
     from dtgfn.engines.gfn.fixed.policies import Policy
 
-ROUNDS, LEARNED = 6, 3  # of looks, and after how many of them the policy learns
-LOOKED = 8e7  # pairs of cuts, or cells and cuts, that looks and drawing may take each
 PAIRED = 1e6  # pairs of cuts of a table whose two last levels are summed
-MOST_LOOKS = 4000
-FEWEST_LOOKS = 16
 FEW_ROWS, FEW_CUTS = 20, 2  # to compile with
 
 
@@ -55,6 +51,7 @@ def make_zero_shot(
     policy: Policy,
     exact_tails: int,
     memory: float,
+    seed: int = 0,
     ranked: np.dtype[Any] | None = None,
 ) -> FixedPolicy:
     """Return what draws by a policy for all tables; ``rows`` have no equal ones.
@@ -67,7 +64,7 @@ def make_zero_shot(
     tails = exact_tails if problem.max_cuts**2 <= PAIRED else 1
     limits = limits_for(problem, memory, n_jobs)
     graph = PartialGraph(problem, tails, Threads(n_jobs), limits=limits)
-    flows = FlowEstimates(graph, PolicyGuesser(policy), remember=True, seed=0)
+    flows = FlowEstimates(graph, PolicyGuesser(policy), remember=True, seed=seed)
     drawn = FixedPolicy(flows, rows, n_scouts=1)
     drawn.most_new = float(affordable_looks(graph))
     return drawn
@@ -81,30 +78,11 @@ def compile_zero_shot(
     few = Rows(rows.codes[:FEW_ROWS], rows.target[:FEW_ROWS], rows.weight[:FEW_ROWS])
     tails = max(min(drawn.summed_levels, exact_tails), 1)
     ranked = drawn.graph.problem.loops.ranks.dtype
-    small = make_zero_shot(few, score, run, policy, tails, memory, ranked)
+    small = make_zero_shot(few, score, run, policy, tails, memory, ranked=ranked)
     if limits.kept_cuts is not None or limits.rebuilt:
         small.graph.limits = replace(limits, kept_cuts=limits.kept_cuts and FEW_CUTS)
         small.graph.clear()
         small.flows.begin()
-    small.most_new, rng = float(ROUNDS), np.random.default_rng(0)
-    look_around(small, rng)
-    small.draw(2, rng)
-
-
-def affordable_looks(graph: PartialGraph) -> int:
-    """How many row sets looks may expand, and drawing again."""
-    problem = graph.problem
-    work = 100.0 * problem.max_cuts + problem.n_rows * problem.feature.size
-    if graph.tail_levels == 2:
-        work += float(problem.max_cuts) ** 2
-    return int(np.clip(LOOKED / max(work, 1.0), FEWEST_LOOKS, MOST_LOOKS))
-
-
-def look_around(drawn: FixedPolicy, rng: np.random.Generator) -> None:
-    """Look at the row sets that are expected to hold most mass, and learn from what they show."""
-    drawn.n_scouts = max(int(drawn.most_new) // (2 * ROUNDS), 1)
-    for _ in range(ROUNDS // LEARNED):
-        drawn.look(LEARNED, rng)
-        if drawn.exact:
-            break
-        drawn.flows.adapt()
+    small.most_new = float(ROUNDS)
+    look_around(small, ROUNDS)
+    small.draw(2, np.random.default_rng(0))

@@ -121,6 +121,10 @@ class FlowEstimates:
         if graph.n_upper:
             self.network.begin(graph)
 
+    def listen_to(self, network: Guesser) -> None:
+        """Ask another one from now on."""
+        self.network = self.optimism.network = network
+
     def forget_touched(self) -> None:
         """Let what was passed be no lesson."""
         self.touched: list[list[Int64s]] = [[np.zeros(0, np.int64)] for _ in self.graph.levels]
@@ -189,7 +193,7 @@ class FlowEstimates:
         learned = guesser.adapted(np.concatenate(views), np.concatenate(nats))
         if learned is None:
             return
-        self.network = self.optimism.network = learned
+        self.listen_to(learned)
         for level in graph.levels[-2::-1]:
             known = known_nodes(level)
             self.refresh(level, known)

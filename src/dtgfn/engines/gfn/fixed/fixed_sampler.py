@@ -15,6 +15,8 @@ from dtgfn._support.arrays import Int32s
 from dtgfn._support.parallel import Runner, run_at_once
 from dtgfn.engines.gfn.fixed.estimates import FlowEstimates
 from dtgfn.engines.gfn.fixed.fixed_policy import FixedPolicy, affordable_scouts
+from dtgfn.engines.gfn.fixed.guesses import PolicyGuesser
+from dtgfn.engines.gfn.fixed.looks import affordable_looks, look_around
 from dtgfn.engines.gfn.fixed.network import CorrectedNetwork, Learner, ResidualNetwork
 from dtgfn.engines.gfn.fixed.paths import Paths, draw_paths, follow_trees, join_paths
 from dtgfn.engines.gfn.fixed.policies import Policy
@@ -83,6 +85,26 @@ class FixedSampler(FixedPolicy):
     def network(self) -> Learner:
         """What is learned by gradients but log Z."""
         return cast("Learner", self.flows.network)
+
+    def look_first(self, most: float = math.inf) -> None:
+        """Make the looks that a fit without training makes, so that training is never behind it.
+
+        At ``most`` so many. What the policy for all tables learns of this one is where the network
+        begins.
+        """
+        flows, network, policy = self.flows, self.network, self.shared
+        if policy is None or not self.remember or self.graph.n_upper == 0:
+            return
+        looking = PolicyGuesser(policy)
+        flows.listen_to(looking)
+        try:
+            look_around(self, int(min(affordable_looks(self.graph), most)))
+            learned = getattr(flows.network, "learned", None)
+            if isinstance(network, CorrectedNetwork) and learned is not None:
+                network.begin_from(learned)
+        finally:
+            flows.listen_to(network)
+        self._set_log_z()
 
     # Trajectories, and what is learned from them.
 

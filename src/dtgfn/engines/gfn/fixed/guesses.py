@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dtgfn._support.arrays import Float32s, Floats, Int64s
+from dtgfn.engines.gfn.fixed.kept_views import view_children, view_nodes
 from dtgfn.engines.gfn.fixed.policies import Policy
-from dtgfn.engines.gfn.fixed.views import view_children, view_nodes
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.engines.rowsets.partial.levels import Level
 

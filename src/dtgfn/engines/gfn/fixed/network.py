@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from dtgfn._support.arrays import Float32s, Int64s
 from dtgfn.engines.gfn.fixed.inputs import LEVELS_LEFT, N_INPUTS, child_inputs, node_inputs
-from dtgfn.engines.gfn.fixed.policies import Policy
-from dtgfn.engines.gfn.fixed.views import N_VIEW, view_children, view_nodes
+from dtgfn.engines.gfn.fixed.kept_views import view_children, view_nodes
+from dtgfn.engines.gfn.fixed.policies import MlpPolicy, Policy
+from dtgfn.engines.gfn.fixed.views import N_VIEW
 from dtgfn.engines.rowsets.partial.graph import PartialGraph
 from dtgfn.engines.rowsets.partial.levels import Level
 
@@ -87,10 +88,13 @@ class CorrectedNetwork(nn.Module):
     trained = True
     mean: Tensor
     spread: Tensor
+    last: Tensor
 
     def __init__(self, policy: Policy, hidden: tuple[int, ...]) -> None:
         super().__init__()
         self.policy = policy
+        if isinstance(policy, MlpPolicy):  # whose last layer looks at this table have fitted
+            self.register_buffer("last", torch.from_numpy(policy.last_layer))
         self.layers = make_layers(N_VIEW, hidden, bias=0.0)
         self.register_buffer("mean", torch.zeros(N_VIEW))
         self.register_buffer("spread", torch.ones(N_VIEW))
@@ -102,11 +106,23 @@ class CorrectedNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Residuals [N] of row sets by their views [N, V]."""
-        said = np.maximum(self.policy.guess(x.cpu().numpy()), LEAST_SAID)
+        said = np.maximum(self.base.guess(x.cpu().numpy()), LEAST_SAID)
         before = torch.from_numpy(said + np.log(-np.expm1(-said))).to(self.device)
         return nn.functional.softplus(
             before + self.layers((x - self.mean) / self.spread).squeeze(-1)
         )
+
+    @property
+    def base(self) -> Policy:
+        """What is corrected: the policy, with what looks at this table have taught it."""
+        if not isinstance(self.policy, MlpPolicy):
+            return self.policy
+        return self.policy.with_last(self.last.cpu().numpy())
+
+    def begin_from(self, learned: Policy) -> None:
+        """Correct what the policy has become by looks at this table."""
+        if isinstance(learned, MlpPolicy):
+            self.last.copy_(torch.from_numpy(learned.last_layer))
 
     def predict(self, x: Float32s) -> Float32s:
         """Residuals [N] of many row sets [N, V], without gradient."""

@@ -76,40 +76,26 @@ LEAST = -20.0  # log shares below which nothing is told apart
 FEW = 1e-9
 
 
-def view_children(graph: PartialGraph, level: Level, nodes: Int64s, cuts: Int64s) -> Float32s:
-    """Views [2 N, V] of both children of cuts [N] of ``nodes`` [N] of a level.
-
-    Cuts of a node should stand together: its context is taken once for all of them.
-    """
-    parents, member = np.unique(nodes, return_inverse=True)
-    contexts, columns = pool_cuts(parents, *_context_of(graph, level))
-    given = (level.depth, level.cuts, level.sums, graph.problem.loops)
-    return describe_children(
-        nodes,
-        cuts,
-        member.ravel(),
-        contexts,
-        columns,
-        table_numbers(graph),
-        graph.total_mass,
-        *given,
-    )
+def describe_cuts(
+    graph: PartialGraph,
+    level: Level,
+    nodes: Int64s,
+    cuts: Int64s,
+    member: Int64s,
+    contexts: Float32s,
+    columns: Floats,
+) -> Float32s:
+    """Views [2 N, V] of both children of cuts [N] of nodes [N], whose contexts are ``member``."""
+    given = (nodes, cuts, member, contexts, columns, table_numbers(graph), graph.total_mass)
+    more = (level.depth, level.cuts, level.sums, graph.problem.loops)
+    return describe_children(*given, *more)
 
 
-def view_nodes(graph: PartialGraph, depth: int, nodes: Int64s) -> Float32s:
-    """Views [N, V] of nodes of a depth; the root, which no cut leads to, has an empty one."""
-    if depth == 0:
-        return np.zeros((nodes.size, N_VIEW), np.float32)
-    above, level = graph.levels[depth - 1], graph.levels[depth]
-    origin = level.origin[nodes]
-    x = view_children(graph, above, level.parent[nodes], origin >> 1)
-    return np.ascontiguousarray(x.reshape(-1, 2, N_VIEW)[np.arange(nodes.size), origin & 1])
-
-
-def _context_of(graph: PartialGraph, level: Level) -> tuple[object, ...]:
-    given = (level.start, level.n_cuts, level.cuts, level.sums, level.stop, level.rest)
+def pool_nodes(graph: PartialGraph, level: Level, nodes: Int64s) -> tuple[Float32s, Floats]:
+    """Contexts and columns of nodes of a level (``pool_cuts``)."""
+    given = (nodes, level.start, level.n_cuts, level.cuts, level.sums, level.stop, level.rest)
     more = (level.n_thresholds, level.depth, graph.total_mass, graph.tail_levels == 2)
-    return (*given, *more, graph.problem.loops)
+    return pool_cuts(*given, *more, graph.problem.loops)
 
 
 def table_numbers(graph: PartialGraph) -> Float32s:
@@ -292,12 +278,12 @@ def describe_children(
         for side in range(2):
             for c in range(n_sums):
                 here[side, c] = cuts.sums[e, side, c]
+        sides = leaf_numbers(here[0], loops), leaf_numbers(here[1], loops)
         for side in range(2):
             x, at = out[2 * i + side], N_TABLE + N_CONTEXT
             x[:N_TABLE] = table
             x[N_TABLE:at] = contexts[k]
-            n, leaf, room = leaf_numbers(here[side], loops)
-            n_other, leaf_other, room_other = leaf_numbers(here[1 - side], loops)
+            (n, leaf, room), (n_other, leaf_other, room_other) = sides[side], sides[1 - side]
             x[at] = min(levels_left, MOST_LEVELS)
             x[at + 1] = 1.0 / max(levels_left, 1)
             x[at + 2] = math.log1p(n)

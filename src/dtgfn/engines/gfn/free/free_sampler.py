@@ -133,6 +133,9 @@ class FreeSampler:
             torch.tensor(stop_at_once / score.temperature, dtype=torch.float64, device=self.device)
         )
 
+    def look_first(self, most: float = math.inf) -> None:
+        """Do nothing: no row sets are known here."""
+
     def rollout(self, n_trees: int, epsilon: float, rng: np.random.Generator) -> FreeTrajectories:
         """Draw trajectories from P_F.
 

@@ -238,11 +238,13 @@ def log_below(n_thresholds: float, depth: int, loops: Loops) -> float:
 
 
 @njit(**INNER)
-def log_ceiling(sums: Floats, leaf_value: float, log_split: float, loops: Loops) -> float:
+def log_ceiling(
+    sums: Floats, leaf_value: float, log_split: float, leaf: Any, temperature: float
+) -> float:
     """Ceiling of log Z of a row set, by its sums [K], log m / temperature and ``log_splits``."""
     if log_split == -math.inf:
         return leaf_value
-    most = log_partition_bound(sums, loops.leaf) / loops.temperature
+    most = log_partition_bound(sums, leaf) / temperature
     return log_add(leaf_value, most + log_split)
 
 
@@ -252,9 +254,9 @@ def ceilings_of(
 ) -> Floats:
     """Ceilings [N] of row sets of one depth with so many valid thresholds, rounded up."""
     out = np.empty(sums.shape[0])
-    log_split = log_splits(n_thresholds, depth, loops)
+    log_split, leaf = log_splits(n_thresholds, depth, loops), loops.leaf
     for i in range(sums.shape[0]):
-        value = log_ceiling(sums[i], leaf_value[i], log_split, loops)
+        value = log_ceiling(sums[i], leaf_value[i], log_split, leaf, loops.temperature)
         out[i] = value + ROUNDING * abs(value)
     return out
 
@@ -275,6 +277,8 @@ def set_ceilings(
 
     ``n_thresholds`` [K] of a node bounds that of its children.
     """
+    # Out of the loop: passing ``loops`` to a function costs as much as the ceiling itself.
+    leaf, temperature, log_stop = loops.leaf, loops.temperature, loops.log_stop[depth + 1]
     for i in range(first, last):
         node = nodes[i]
         at, number = start[node], n_cuts[node]
@@ -282,8 +286,8 @@ def set_ceilings(
         for e in range(at, at + number):
             for side in range(2):
                 # The look-ahead is the leaf's value, or more, in double precision's digits.
-                leaf_value = float(cuts.lookahead[e, side]) - loops.log_stop[depth + 1]
-                value = log_ceiling(cuts.sums[e, side], leaf_value, log_split, loops)
+                leaf_value = float(cuts.lookahead[e, side]) - log_stop
+                value = log_ceiling(cuts.sums[e, side], leaf_value, log_split, leaf, temperature)
                 cuts.ceiling[e, side] = value + ROUNDING * abs(value)
 
 

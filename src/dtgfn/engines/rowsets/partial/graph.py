@@ -171,12 +171,13 @@ class PartialGraph:
 
     @property
     def n_bytes(self) -> float:
-        """Memory that nodes and cuts take."""
+        """Memory that nodes, cuts and what is kept of nodes take."""
         n_sums = self.problem.score.leaf.n_sums
         n_words = 0 if self.limits.rebuilt else self.problem.n_words
         of_node = 8.0 * (n_words + n_sums + 20)
         n_cuts = sum(level.n_listed for level in self.levels)
-        return self.n_nodes * of_node + n_cuts * cut_bytes(n_sums)
+        kept = sum(array.nbytes for level in self.levels for array in level.memo.values())
+        return self.n_nodes * of_node + n_cuts * cut_bytes(n_sums) + kept
 
     @property
     def is_full(self) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dtgfn._support.arrays import Floats, Int32s, Int64s, UInt64s
 from dtgfn._support.compiled import njit
@@ -70,6 +72,8 @@ class Level:
         Of all nodes of the level; ``n_listed`` of the room is filled.
     looked_up : dict
         Cuts of no node's list, which were drawn from the rest: (node, feature, low) to position.
+    memo : dict of arrays
+        What those who guess flows keep of the nodes, by names of their own.
 
     """
 
@@ -92,6 +96,7 @@ class Level:
     cuts: CutTable
     n_listed: int
     looked_up: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    memo: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return int(self.sets.used[0])
