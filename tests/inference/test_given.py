@@ -101,10 +101,10 @@ def test_cuts_that_leave_nothing_for_what_is_demanded_below_are_left_out(name, s
 
 def test_what_cannot_stand_together_is_told():
     X, y = table(1)
-    X["a"] = (X["a"] > 1).astype(float)
+    X["a"] = np.minimum(X["a"], 2.0)
     posterior = infer(X, y, engine="exact", max_depth=2, n_thresholds=9, binning="midpoint")
     with pytest.raises(ValueError, match="no training rows there with what is demanded below"):
-        condition(posterior, {"root": "a", "root.left": "a"})
+        condition(posterior, {"root": "a", "root.left": "a", "root.right": "a"})
 
 
 def test_a_share_that_is_drawn_is_never_certain():

@@ -213,7 +213,9 @@ def infer_place(state: Conditioning, rows: Rows, place: Place) -> Part:
         return Part(several, rewards, log_z, 0.0, leaf, value, log_z)
     if demand is None:
         return as_part(state.infer(rows, levels), state.run.n_trees, state.rng, place)
-    cuts = possible_cuts(rows, state.demands, place)
+    every = list(distinct_cuts(rows, demand.features, demand.cut))
+    # A single cut leads to the place that cannot be, which is told there.
+    cuts = every if len(every) == 1 else possible_cuts(rows, state.demands, place)
     if not cuts:
         raise ValueError(
             f"given demands {demand.words!r} at {place_name(place)}, but it parts no training rows "
