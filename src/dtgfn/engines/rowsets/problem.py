@@ -262,7 +262,7 @@ def make_leaf_table(sums: Floats, score: Score) -> tuple[LeafTable, Floats, Int6
     if not np.allclose(units * unit, sums, rtol=1e-12, atol=0):
         return nothing
     totals = units.sum(axis=0)
-    if np.log1p(totals).sum() > math.log(MAX_TABLE):
+    if np.log1p(totals).sum() > math.log(max(MAX_TABLE, 1)):
         return nothing
     sizes = [int(total) + 1 for total in totals]
     step = np.cumprod([1, *sizes], dtype=np.int64)[:-1]
