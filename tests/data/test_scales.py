@@ -90,6 +90,22 @@ def test_dates_of_every_form_are_the_same_days(form, tmp_path):
         model.predict(pd.DataFrame({"day": ["soon"]}))
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        pd.period_range("2020-01", periods=N, freq="M"),
+        pd.to_timedelta(np.arange(N), "D"),
+        [datetime.time(i % 24) for i in range(N)],
+    ],
+    ids=["periods", "durations", "times of day"],
+)
+@pytest.mark.parametrize("dates", [None, "number"])
+def test_what_no_setting_reads_is_not_said_to_be_read_by_one(times, dates):
+    asked = {} if dates is None else {"dates": dates}
+    with pytest.raises(TableError, match=r"'when' holds times of day, durations or periods; turn"):
+        DTGFNClassifier(**SMALL, **asked).fit(pd.DataFrame({"when": times}), LATE)
+
+
 def test_dates_are_refused_unless_they_are_asked_for():
     X = pd.DataFrame({"day": DAYS})
     for fit in (

@@ -66,7 +66,8 @@ def kind_of(field: pyarrow.Field) -> Kind | None:
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return "number"
     if types.is_temporal(kind):
-        refuse_type(field.name, np.datetime64)
+        is_date = types.is_date(kind) or types.is_timestamp(kind)
+        refuse_type(field.name, np.datetime64 if is_date else np.timedelta64)
     refuse_type(field.name, list if types.is_nested(kind) else bytes)
 
 

@@ -31,7 +31,8 @@ EXACT = 2**53  # from here on float64 does not tell all whole numbers apart
 _TEXT_TYPES = (str, bytes)
 _TRUTH_TYPES = (bool, np.bool_)
 _NUMBER_TYPES = (bool, int, float, np.bool_, np.integer, np.floating, Decimal, Fraction)
-_TIME_TYPES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+_DATES = (datetime.date, np.datetime64)
+_TIMES = (datetime.time, datetime.timedelta, np.timedelta64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,7 +347,7 @@ def _from_pandas(name: str, series: Any) -> Column:
         values = np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
         return _numeric(name, "boolean" if code == "b" else "number", values)
     if code in "cmM":
-        refuse_type(name, np.complex128 if code == "c" else np.datetime64)
+        refuse_type(name, {"c": np.complex128, "m": np.timedelta64}.get(code, np.datetime64))
     return _from_objects(name, series.to_numpy(dtype=object))
 
 
@@ -355,7 +356,8 @@ def _from_polars(name: str, series: Any) -> Column:
 
     dtype = series.dtype
     if dtype.is_temporal():
-        refuse_type(name, np.datetime64)
+        is_date = dtype in (polars.Date, polars.Datetime)
+        refuse_type(name, np.datetime64 if is_date else np.timedelta64)
     if dtype.is_numeric() or dtype == polars.Boolean:
         values = series.cast(polars.Float64).to_numpy()
         return _numeric(name, "boolean" if dtype == polars.Boolean else "number", values)
@@ -479,10 +481,15 @@ def refuse_type(name: str, cell: type) -> NoReturn:
             f"Complex data not supported: column {name!r} holds complex numbers; "
             "split them into real and imaginary columns."
         )
-    if issubclass(cell, _TIME_TYPES) or cell.__name__ == "Period":
+    if issubclass(cell, _DATES):
         raise TableError(
             f"Column {name!r} holds dates or times; turn it into numbers first "
             "(the year, or days since a fixed date; dates='number' does that) or drop it."
+        )
+    if issubclass(cell, _TIMES) or cell.__name__ == "Period":
+        raise TableError(
+            f"Column {name!r} holds times of day, durations or periods; turn it into numbers first "
+            "(hours, days, or the date on which a period begins) or drop it."
         )
     raise TypeError(
         f"Column {name!r} holds a {cell.__name__}, but a cell argument must be a string or a "
