@@ -89,6 +89,7 @@ def test_a_wrong_flag_in_the_docs_would_be_seen():
         parse(["fitt", "data.csv"])
 
 
+@pytest.mark.long
 def test_the_commands_of_the_first_five_minutes_run_as_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     iris = load_iris(as_frame=True)
