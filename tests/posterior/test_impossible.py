@@ -16,7 +16,7 @@ from dtgfn.cli.summary import summarise, summary_text
 from dtgfn.diagnostics import trust, verdict
 from dtgfn.posterior.weighted_trees import check_possible, sampled_posterior
 from dtgfn.trees.batch import from_splits
-from dtgfn.trees.leaf_models import DirichletLeaf
+from dtgfn.trees.leaf_models import DirichletLeaf, NormalLeaf
 from dtgfn.trees.score import Rows, log_reward, make_score
 
 ROWS = Rows(np.array([[0], [1], [2], [3]], np.uint16), np.array([0, 0, 1, 1], np.int32), np.ones(4))
@@ -73,6 +73,17 @@ def test_what_cannot_be_is_refused(changes, said):
     posterior = replace(drawn(0.0), **changes)
     with pytest.raises(ArithmeticError, match=said):
         check_possible(posterior)
+
+
+def test_weights_that_leave_too_few_digits_are_named():
+    rng = np.random.default_rng(100)
+    n = int(rng.integers(8, 40))
+    X, y = rng.integers(0, 5, size=(n, 3)), rng.normal(size=n) * 10.0 ** rng.integers(-3, 4)
+    weight = np.exp(rng.normal(size=n) * 3)
+    settings = {"engine": "exact", "leaf": NormalLeaf(), "max_depth": 3, "n_thresholds": 9}
+    with pytest.raises(ArithmeticError, match=r"sums to 9e\+08 rows' worth.*divide it by a"):
+        infer(X, y, sample_weight=weight * 9e8 / weight.sum(), **settings)
+    infer(X, y, sample_weight=weight * 9e2 / weight.sum(), **settings)
 
 
 @pytest.mark.filterwarnings("ignore::dtgfn.diagnostics.UntrustworthyFit")

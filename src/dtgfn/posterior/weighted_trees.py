@@ -16,6 +16,7 @@ from dtgfn.trees.score import Rows, Score
 from dtgfn.trees.score import log_reward as score_trees
 
 ROUNDING = 1e-9  # relative, of sums over trees
+HEAVY = 1e7  # rows' worth of weight from which on sums of numbers may lose the digits that matter
 
 
 def sampled_posterior(
@@ -128,9 +129,16 @@ def check_possible(posterior: TreePosterior) -> None:
         "a weight is not finite": np.isnan(posterior.log_weight).any()
         or posterior.log_weight.max(initial=-math.inf) == math.inf,
     }
+    heavy = float(posterior.rows.weight.sum())
+    way_out = (
+        "please report this table as a bug, and try another engine."
+        if heavy < HEAVY
+        else f"sample_weight sums to {heavy:g} rows' worth, of which too few digits are left; "
+        "divide it by a constant."
+    )
     for what, found in wrong.items():
         if found:
             raise ArithmeticError(
                 f"The {posterior.engine} engine contradicts itself ({what}), so its posterior "
-                "cannot be used; please report this table as a bug, and try another engine."
+                f"cannot be used; {way_out}"
             )
