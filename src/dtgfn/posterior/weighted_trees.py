@@ -16,6 +16,7 @@ from dtgfn.trees.score import Rows, Score
 from dtgfn.trees.score import log_reward as score_trees
 
 ROUNDING = 1e-9  # relative, of sums over trees
+ROUNDED_ROW = 1e-13  # and of each row's worth of weight, whose terms may cancel in log Z
 HEAVY = 1e7  # rows' worth of weight from which on sums of numbers may lose the digits that matter
 
 
@@ -115,7 +116,8 @@ def clip_rounding(shares: Floats, log_evidence: float) -> Floats:
 
 def check_possible(posterior: TreePosterior) -> None:
     """Refuse to hand out what cannot be; nobody should ever see it, but a wrong answer is worse."""
-    slack = ROUNDING * max(1.0, abs(posterior.log_evidence))
+    heavy = float(posterior.rows.weight.sum())
+    slack = max(ROUNDING * max(1.0, abs(posterior.log_evidence)), ROUNDED_ROW * heavy)
     best = posterior.best_log_reward / posterior.score.temperature
     if not posterior.by_share:
         best = posterior.best_log_mass
@@ -129,7 +131,6 @@ def check_possible(posterior: TreePosterior) -> None:
         "a weight is not finite": np.isnan(posterior.log_weight).any()
         or posterior.log_weight.max(initial=-math.inf) == math.inf,
     }
-    heavy = float(posterior.rows.weight.sum())
     way_out = (
         "please report this table as a bug, and try another engine."
         if heavy < HEAVY
