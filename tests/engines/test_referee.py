@@ -17,8 +17,8 @@ from dtgfn.diagnostics import trust, verdict
 from dtgfn.diagnostics.judgement import referee_doubts
 from dtgfn.engines import referee as referee_module
 from dtgfn.engines.contract import Run
+from dtgfn.engines.gfn.drawn_posterior import hold_against_sums
 from dtgfn.engines.gfn.draws import Draws
-from dtgfn.engines.gfn.engine import hold_against_sums
 from dtgfn.engines.mcmc import engine as mcmc_engine
 from dtgfn.engines.referee import (
     beyond_chance,
