@@ -110,7 +110,14 @@ def test_options_of_sums_are_no_options_of_bags(name):
 
 def test_bags_keep_the_options_of_their_engine():
     few = {"n_bags": 2, "n_particles": 10, "n_sweeps": 2}
-    DTGFNClassifier(ensemble="bags", inference="smc", options=few).fit(X, LABELS)
+    said = [
+        DTGFNClassifier(ensemble="bags", inference="smc", options=options, random_state=0)
+        .fit(X, LABELS)
+        .posterior_.diagnostics
+        for options in (few, few | {"n_particles": 40})
+    ]
+    assert [each["bags"] for each in said] == [2, 2]
+    assert said[0]["out_of_bag_log_score"] != said[1]["out_of_bag_log_score"]  # of other draws
 
 
 TABLES = {
