@@ -142,6 +142,20 @@ def test_a_bag_that_gives_up_is_left_out_and_the_others_stay():
     assert told["out_of_bag_log_score"] == pytest.approx(out_of_bag(found).score)
 
 
+@pytest.mark.parametrize("n_done", [2, 3, 5, 7])
+def test_trees_repeated_for_bags_left_out_are_heard_once(n_done):
+    begun = []
+
+    def fail_then(run):
+        begun.append(run.random_state)
+        if len(begun) > n_done:
+            raise BudgetExceeded("There was no time.")
+
+    found = bag(fail_then, n_jobs=1)
+    assert found.diagnostics["bags"] == n_done
+    assert found.diagnostics["out_of_bag_log_score"] == pytest.approx(out_of_bag(found).score)
+
+
 def test_if_a_share_is_too_short_for_the_first_bag_it_gets_all_of_the_time():
     asked = []
 

@@ -408,6 +408,9 @@ def out_of_bag(posterior: TreePosterior) -> LeaveOneOut:
     if bags.copies.shape[1] != len(bags.rows.target):
         raise ValueError("A file does not keep which rows were in which bag; fit again.")
     outside = make_outside(bags.rows, bags.score, len(bags.trees))
+    # Trees repeated for bags that were left out begin with the first bag's again: they say nothing.
+    again = np.flatnonzero(np.diff(bags.bag) < 0)
+    own = bags.bag[: again[0] + 1] if again.size else bags.bag
     for b, copies in enumerate(bags.copies):
-        outside.add(outside.hear(bags.trees[np.flatnonzero(bags.bag == b)], copies))
+        outside.add(outside.hear(bags.trees[np.flatnonzero(own == b)], copies))
     return outside.scored(bags.sharpness)
